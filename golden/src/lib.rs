@@ -1,0 +1,1 @@
+//! Frozen truths. The tests of this crate compare the runtime with them; see `tests/`.

@@ -1,0 +1,144 @@
+//! A whole session file: header, entries, and what had to be skipped.
+//!
+//! Reads what Pi reads and skips what Pi skips, but never in silence: every skipped line is reported with its number.
+
+use super::entry::{Entry, EntryError};
+use super::json::Fields;
+use std::fmt;
+
+/// A session file as read.
+#[derive(Debug)]
+pub struct Journal {
+    /// The version its header states; a header without one is version 1.
+    pub version: u64,
+    /// The session's id, if the header has one.
+    pub session: Option<String>,
+    /// The entries in file order.
+    pub entries: Vec<Entry>,
+    /// For each entry the number of its line, counted from 1.
+    pub lines: Vec<usize>,
+    /// Lines that are no entry.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A line that was passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its number, counted from 1.
+    pub line: usize,
+    /// Why.
+    pub why: EntryError,
+}
+
+/// Why a file is not a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// The bytes are not UTF-8, from this offset on.
+    NotUtf8(usize),
+    /// There is no `session` header line.
+    NoHeader,
+    /// The header states a version this reader does not know.
+    Version(u64),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::NotUtf8(at) => write!(f, "not UTF-8 from byte {at} on; a session file is UTF-8 text, one JSON object a line"),
+            ReadError::NoHeader => f.write_str("no header: a session file begins with a line {\"type\":\"session\",…}"),
+            ReadError::Version(version) => write!(f, "session version {version} is not known here; versions 1, 2 and 3 are"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Journal {
+    /// Reads the bytes of a session file.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the bytes are no session file at all. A malformed line is no error: see [`Journal::skipped`].
+    ///
+    /// ```
+    /// use fold_runtime::journal::Journal;
+    /// let file = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n{\"type\":\"label\",\"id\":\"a\",\"parentId\":null}\nnonsense\n";
+    /// let journal = Journal::read(file.as_bytes())?;
+    /// assert_eq!(journal.entries.len(), 1);
+    /// assert_eq!(journal.skipped[0].line, 3);
+    /// # Ok::<(), fold_runtime::journal::ReadError>(())
+    /// ```
+    pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| ReadError::NotUtf8(error.valid_up_to()))?;
+        let (version, session) = header(text).ok_or(ReadError::NoHeader)?;
+        if !(1..=3).contains(&version) {
+            return Err(ReadError::Version(version));
+        }
+        let mut journal = Journal { version, session, entries: Vec::new(), lines: Vec::new(), skipped: Vec::new() };
+        // Version 1 counts positions among the lines that parse, header included, as `firstKeptEntryIndex` does.
+        let mut positions: Vec<Option<String>> = Vec::new();
+        for (index, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let number = index + 1;
+            if is_header(line) {
+                positions.push(None);
+                continue;
+            }
+            let entry = if version == 1 {
+                let parent = journal.entries.last().map(|entry| entry.id().to_owned());
+                let id = format!("v1-{number}");
+                Entry::parse_v1(line, id.clone(), parent, |at| usize::try_from(at).ok().and_then(|at| positions.get(at)?.clone()))
+                    .inspect(|_| positions.push(Some(id)))
+            } else {
+                Entry::parse(line)
+            };
+            match entry {
+                Ok(entry) => {
+                    journal.entries.push(entry);
+                    journal.lines.push(number);
+                }
+                Err(why) => journal.skipped.push(Skipped { line: number, why }),
+            }
+        }
+        Ok(journal)
+    }
+}
+
+fn is_header(line: &str) -> bool {
+    // Cheap first: most lines say otherwise within their first bytes.
+    line.contains("session") && Fields::parse(line).and_then(|fields| fields.text("type")).is_some_and(|kind| kind == *"session")
+}
+
+fn header(text: &str) -> Option<(u64, Option<String>)> {
+    let line = text.split('\n').find(|line| is_header(line))?;
+    let fields = Fields::parse(line)?;
+    Some((fields.count("version").unwrap_or(1), fields.text("id").map(|id| id.to_string_lossy())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Kind;
+
+    #[test]
+    fn version_one_gets_ids_from_line_numbers_and_a_chain_of_parents() {
+        let file = concat!(
+            "{\"type\":\"session\",\"id\":\"s\"}\n",
+            "{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":\"one\"}}\n",
+            "torn {\n",
+            "{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":\"two\"}}\n",
+            "{\"type\":\"compaction\",\"summary\":\"s\",\"firstKeptEntryIndex\":2}\n",
+        );
+        let journal = Journal::read(file.as_bytes()).expect("a session");
+        let ids: Vec<_> = journal.entries.iter().map(|entry| (entry.id(), entry.parent())).collect();
+        assert_eq!(ids, [("v1-2", None), ("v1-4", Some("v1-2")), ("v1-5", Some("v1-4"))]);
+        assert_eq!(journal.entries[2].kind(), &Kind::Compaction { first_kept: Some("v1-4".into()) });
+        assert_eq!(journal.skipped, [Skipped { line: 3, why: EntryError::NotAnObject }]);
+    }
+
+    #[test]
+    fn what_is_no_session_is_refused_with_its_reason() {
+        assert_eq!(Journal::read(b"").unwrap_err(), ReadError::NoHeader);
+        assert_eq!(Journal::read(b"{\"type\":\"label\",\"id\":\"a\"}\n").unwrap_err(), ReadError::NoHeader);
+        assert_eq!(Journal::read(b"{\"type\":\"session\"}\n\xff").unwrap_err(), ReadError::NotUtf8(19));
+        assert_eq!(Journal::read(b"{\"type\":\"session\",\"version\":9}").unwrap_err(), ReadError::Version(9));
+    }
+}

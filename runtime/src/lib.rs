@@ -1,0 +1,14 @@
+//! The fold runtime: decides what a coding agent's context window holds.
+//!
+//! One sentence: **the session journal is the only state; the runtime reads it and answers with entries to append.**
+//! Nothing here reads a clock, draws a random number, starts a thread or touches a file.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`journal`] | entries as exact bytes with a typed view, session files, the active branch, digests |
+//! | [`window`] | what the model sees of a branch (Pi's projection), and what it weighs |
+//! | [`config`] | the seven options: validated whole, or refused by name |
+
+pub mod config;
+pub mod journal;
+pub mod window;

@@ -1,0 +1,84 @@
+//! `cargo xtask inspect`: reads session files as Pi does and says what a model would see of them.
+
+use fold_runtime::journal::{Branch, BranchProblem, Journal};
+use fold_runtime::window::{Rate, Size, projection};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is known of one file.
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    version: u64,
+    entries: usize,
+    branch_entries: usize,
+    messages: BTreeMap<String, usize>,
+    bytes: u64,
+    images: u64,
+    /// At four bytes a token and 1,200 tokens an image.
+    estimated_tokens: u64,
+    skipped_lines: Vec<usize>,
+    problems: Vec<String>,
+}
+
+pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
+    let mut reports = Vec::new();
+    for file in files {
+        let report = inspect(file)?;
+        print(&report);
+        reports.push(report);
+    }
+    let Some(path) = json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "files": reports })).map_err(|error| error.to_string())?;
+    std::fs::write(path, text).map_err(|error| format!("{} could not be written: {error}", path.display()))
+}
+
+fn inspect(file: &Path) -> Result<Report, String> {
+    let name = file.display().to_string();
+    let bytes = std::fs::read(file).map_err(|error| format!("{name} could not be read: {error}"))?;
+    let journal = Journal::read(&bytes).map_err(|error| format!("{name}: {error}"))?;
+    let branch = Branch::of(&journal.entries);
+    let window = projection(&branch.entries);
+    let mut messages = BTreeMap::new();
+    for message in window.iter().flat_map(|projected| &projected.messages) {
+        *messages.entry(message.role.clone()).or_insert(0) += 1;
+    }
+    let size: Size = window.iter().map(Size::of).sum();
+    Ok(Report {
+        file: name,
+        version: journal.version,
+        entries: journal.entries.len(),
+        branch_entries: branch.entries.len(),
+        messages,
+        bytes: size.bytes,
+        images: size.images,
+        estimated_tokens: Rate::UNMEASURED.tokens_at_most(size.bytes) + size.images * fold_runtime::window::IMAGE_TOKENS,
+        skipped_lines: journal.skipped.iter().map(|skipped| skipped.line).collect(),
+        problems: branch.problems.iter().map(describe).collect(),
+    })
+}
+
+fn describe(problem: &BranchProblem) -> String {
+    match problem {
+        BranchProblem::DanglingParent { id, parent } => {
+            format!("entry {id} names the parent {parent}, which is not in the file; the branch begins at {id}")
+        }
+        BranchProblem::DuplicateId(id) => format!("two entries have the id {id}; the later one stands"),
+        BranchProblem::Cycle(id) => format!("the parents of {id} lead back to it; the branch begins there"),
+    }
+}
+
+fn print(report: &Report) {
+    println!("{}", report.file);
+    println!("  session version {}, {} entries, {} on the active branch", report.version, report.entries, report.branch_entries);
+    let messages: Vec<_> = report.messages.iter().map(|(role, count)| format!("{count} {role}")).collect();
+    println!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") });
+    println!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens);
+    for line in &report.skipped_lines {
+        println!("  line {line} is no entry and was skipped, as Pi does");
+    }
+    for problem in &report.problems {
+        println!("  {problem}");
+    }
+}

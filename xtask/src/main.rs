@@ -1,0 +1,45 @@
+//! The commands of this project. This file only dispatches.
+
+mod inspect;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit status: 0 clean, 42 a violation was found, 1 the harness or its input was at fault.
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The commands of pi-fold", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must be green: formatting, lints, and every test.
+    Test,
+    /// What a model sees of a session file, and what it weighs.
+    Inspect {
+        /// Session files of the Pi coding agent.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Also write what the screen shows as one JSON object.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Test => test::run(),
+        Command::Inspect { files, json } => inspect::run(&files, json.as_deref()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::from(1)
+        }
+    }
+}
