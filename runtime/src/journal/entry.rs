@@ -76,7 +76,9 @@ pub enum Role {
         /// Whether the model is not to see it.
         excluded: bool,
     },
-    /// `custom` of migrated files, and roles not known here.
+    /// A custom message as migrated files hold it (`hookMessage` before version 3).
+    Custom,
+    /// A role not known here.
     Other,
 }
 
@@ -239,7 +241,7 @@ impl<'a> Block<'a> {
 }
 
 impl Entry {
-    /// Reads one line of a session file of version 2 or 3, without its line end.
+    /// Reads one line of a session file of version 3, without its line end.
     ///
     /// # Errors
     /// [`EntryError`] when the line is no JSON object or has no id.
@@ -253,10 +255,16 @@ impl Entry {
     /// # Ok::<(), fold_runtime::journal::EntryError>(())
     /// ```
     pub fn parse(line: &str) -> Result<Self, EntryError> {
+        Self::parse_version(line, 3)
+    }
+
+    /// Reads a line of version 2 or later.
+    pub(super) fn parse_version(line: &str, version: u64) -> Result<Self, EntryError> {
         let fields = Fields::parse(line).ok_or(EntryError::NotAnObject)?;
         let id = identifier(&fields, "id").ok_or(EntryError::NoId)?;
         let parent = identifier(&fields, "parentId");
-        Ok(Self::assemble(line, &fields, id, parent, identifier(&fields, "firstKeptEntryId")))
+        let kind = kind(&fields, version, identifier(&fields, "firstKeptEntryId"));
+        Ok(Self::assemble(line, id, parent, kind))
     }
 
     /// Reads a line of version 1, where position stands for identity: the caller says who it is, whose child, and, for a
@@ -265,11 +273,10 @@ impl Entry {
         let fields = Fields::parse(line).ok_or(EntryError::NotAnObject)?;
         let first_kept = fields.count("firstKeptEntryIndex").and_then(kept).map(String::into_boxed_str);
         let first_kept = first_kept.or_else(|| identifier(&fields, "firstKeptEntryId"));
-        Ok(Self::assemble(line, &fields, id.into(), parent.map(String::into_boxed_str), first_kept))
+        Ok(Self::assemble(line, id.into(), parent.map(String::into_boxed_str), kind(&fields, 1, first_kept)))
     }
 
-    fn assemble(line: &str, fields: &Fields<'_>, id: Box<str>, parent: Option<Box<str>>, first_kept: Option<Box<str>>) -> Self {
-        let kind = kind(fields, first_kept);
+    fn assemble(line: &str, id: Box<str>, parent: Option<Box<str>>, kind: Kind) -> Self {
         Entry(Arc::new(Inner { digest: Digest::of(line.as_bytes()), line: line.into(), id, parent, kind }))
     }
 
@@ -337,10 +344,10 @@ fn identifier(fields: &Fields<'_>, name: &str) -> Option<Box<str>> {
     fields.text(name).map(|text| text.to_string_lossy().into())
 }
 
-fn kind(fields: &Fields<'_>, first_kept: Option<Box<str>>) -> Kind {
+fn kind(fields: &Fields<'_>, version: u64, first_kept: Option<Box<str>>) -> Kind {
     let Some(name) = fields.text("type") else { return Kind::Other };
     match name.as_bytes() {
-        b"message" => fields.raw("message").and_then(Fields::parse).map_or(Kind::Other, |message| Kind::Message(role(&message))),
+        b"message" => fields.raw("message").and_then(Fields::parse).map_or(Kind::Other, |message| Kind::Message(role(&message, version))),
         b"custom_message" => Kind::CustomMessage,
         b"custom" => Kind::Custom { custom_type: fields.text("customType").unwrap_or_default() },
         b"context_edit" => match (identifier(fields, "targetId"), fields.raw("replacement")) {
@@ -355,7 +362,7 @@ fn kind(fields: &Fields<'_>, first_kept: Option<Box<str>>) -> Kind {
     }
 }
 
-fn role(message: &Fields<'_>) -> Role {
+fn role(message: &Fields<'_>, version: u64) -> Role {
     let Some(name) = message.text("role") else { return Role::Other };
     match name.as_bytes() {
         b"system" => Role::System,
@@ -367,6 +374,8 @@ fn role(message: &Fields<'_>) -> Role {
             is_error: message.flag("isError"),
         },
         b"bashExecution" => Role::BashExecution { excluded: message.flag("excludeFromContext") },
+        b"custom" => Role::Custom,
+        b"hookMessage" if version < 3 => Role::Custom,
         _ => Role::Other,
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 /// A session file as read.
 #[derive(Debug)]
 pub struct Journal {
-    /// The version its header states; a header without one is version 1.
+    /// The version its header states; a header without one is version 1. Newer than 3 is read as 3, as Pi does.
     pub version: u64,
     /// The session's id, if the header has one.
     pub session: Option<String>,
@@ -37,8 +37,6 @@ pub enum ReadError {
     NotUtf8(usize),
     /// There is no `session` header line.
     NoHeader,
-    /// The header states a version this reader does not know.
-    Version(u64),
 }
 
 impl fmt::Display for ReadError {
@@ -46,7 +44,6 @@ impl fmt::Display for ReadError {
         match self {
             ReadError::NotUtf8(at) => write!(f, "not UTF-8 from byte {at} on; a session file is UTF-8 text, one JSON object a line"),
             ReadError::NoHeader => f.write_str("no header: a session file begins with a line {\"type\":\"session\",…}"),
-            ReadError::Version(version) => write!(f, "session version {version} is not known here; versions 1, 2 and 3 are"),
         }
     }
 }
@@ -70,9 +67,6 @@ impl Journal {
     pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(bytes).map_err(|error| ReadError::NotUtf8(error.valid_up_to()))?;
         let (version, session) = header(text).ok_or(ReadError::NoHeader)?;
-        if !(1..=3).contains(&version) {
-            return Err(ReadError::Version(version));
-        }
         let mut journal = Journal { version, session, entries: Vec::new(), lines: Vec::new(), skipped: Vec::new() };
         // Version 1 counts positions among the lines that parse, header included, as `firstKeptEntryIndex` does.
         let mut positions: Vec<Option<String>> = Vec::new();
@@ -82,13 +76,13 @@ impl Journal {
                 positions.push(None);
                 continue;
             }
-            let entry = if version == 1 {
+            let entry = if version < 2 {
                 let parent = journal.entries.last().map(|entry| entry.id().to_owned());
                 let id = format!("v1-{number}");
                 Entry::parse_v1(line, id.clone(), parent, |at| usize::try_from(at).ok().and_then(|at| positions.get(at)?.clone()))
                     .inspect(|_| positions.push(Some(id)))
             } else {
-                Entry::parse(line)
+                Entry::parse_version(line, version)
             };
             match entry {
                 Ok(entry) => {
@@ -139,6 +133,5 @@ mod tests {
         assert_eq!(Journal::read(b"").unwrap_err(), ReadError::NoHeader);
         assert_eq!(Journal::read(b"{\"type\":\"label\",\"id\":\"a\"}\n").unwrap_err(), ReadError::NoHeader);
         assert_eq!(Journal::read(b"{\"type\":\"session\"}\n\xff").unwrap_err(), ReadError::NotUtf8(19));
-        assert_eq!(Journal::read(b"{\"type\":\"session\",\"version\":9}").unwrap_err(), ReadError::Version(9));
     }
 }

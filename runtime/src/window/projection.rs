@@ -107,7 +107,7 @@ fn messages<'a>(source: &'a Entry, edit: Option<&'a Entry>) -> Vec<Message<'a>> 
         Kind::Message(Role::User) => vec![edited("user")],
         Kind::Message(Role::Assistant(_)) => vec![edited("assistant")],
         Kind::Message(Role::ToolResult { .. }) => vec![edited("toolResult")],
-        Kind::CustomMessage => vec![edited("custom")],
+        Kind::CustomMessage | Kind::Message(Role::Custom) => vec![edited("custom")],
         Kind::Message(Role::System) => {
             let content = source.message_field("content").filter(|raw| *raw != "null").is_some();
             let content = if content { source.content() } else { Content::EMPTY_STRING };
@@ -116,12 +116,8 @@ fn messages<'a>(source: &'a Entry, edit: Option<&'a Entry>) -> Vec<Message<'a>> 
         Kind::Message(Role::BashExecution { .. }) => vec![message("bashExecution", MessageContent::Bash(source.field("message").unwrap_or("{}")))],
         Kind::Message(Role::Other) => {
             let role = source.message_field("role").and_then(|raw| serde_json::from_str::<String>(raw).ok()).unwrap_or_default();
-            match role.as_str() {
-                // `hookMessage` is what version 2 called a custom message.
-                "custom" | "hookMessage" => vec![edited("custom")],
-                // Pi applies no replacement to a role it does not know.
-                _ => vec![message(&role, MessageContent::Content(source.content()))],
-            }
+            // Pi applies no replacement to a role it does not know.
+            vec![message(&role, MessageContent::Content(source.content()))]
         }
         Kind::BranchSummary => vec![message("branchSummary", MessageContent::Summary(source.field("summary").unwrap_or("\"\"")))],
         Kind::Compaction { .. } => {
