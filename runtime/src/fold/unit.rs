@@ -4,7 +4,7 @@
 //! What does not form such a batch is *irregular*: shown in place and never part of anything. Each entry is looked at once; when a
 //! good answer arrives, the units before it become ripe, because the model has read them.
 
-use crate::journal::{Assistant, BlockKind, Entry, Kind, Role, StopReason, Text};
+use crate::journal::{BlockKind, Entry, Kind, Role, Text};
 
 /// Something that is folded whole, or never.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Units {
                 self.result(at, call_id, tool);
                 Vec::new()
             }
-            Kind::Message(Role::Assistant(assistant)) => self.answer(at, entry, assistant),
+            Kind::Message(Role::Assistant(_)) => self.answer(at, entry),
             Kind::Message(Role::User) => self.close_with(UnitKind::User, at),
             Kind::CustomMessage | Kind::Message(Role::Custom) => self.close_with(UnitKind::Custom, at),
             Kind::Message(Role::System) | Kind::Compaction { .. } => self.close_with(UnitKind::Ender, at),
@@ -95,10 +95,9 @@ impl Units {
         Vec::new()
     }
 
-    fn answer(&mut self, at: usize, entry: &Entry, assistant: &Assistant) -> Vec<Unit> {
+    fn answer(&mut self, at: usize, entry: &Entry) -> Vec<Unit> {
         self.close();
-        let good = is_good_answer(entry, assistant);
-        let ripe = if good { std::mem::take(&mut self.unripe) } else { Vec::new() };
+        let ripe = if entry.is_good_answer() { std::mem::take(&mut self.unripe) } else { Vec::new() };
         let blocks = entry.content().blocks();
         let calls: Vec<Call> = blocks
             .iter()
@@ -143,11 +142,6 @@ impl Call {
     fn unreadable() -> Self {
         Call { id: Text::default(), tool: Text::default(), answered: false }
     }
-}
-
-/// An answer the model can stand by: complete, cut at the ceiling, or asking for tools, and not empty.
-fn is_good_answer(entry: &Entry, assistant: &Assistant) -> bool {
-    matches!(assistant.stop, StopReason::Stop | StopReason::Length | StopReason::ToolUse) && !entry.content().is_empty()
 }
 
 #[cfg(test)]

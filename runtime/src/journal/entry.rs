@@ -326,6 +326,12 @@ impl Entry {
         raw.filter(|raw| *raw != "null").map_or(Content::EMPTY, Content)
     }
 
+    /// Whether it is a *good answer*: complete, cut at the ceiling or asking for tools, and not empty.
+    pub fn is_good_answer(&self) -> bool {
+        matches!(self.kind(), Kind::Message(Role::Assistant(Assistant { stop: StopReason::Stop | StopReason::Length | StopReason::ToolUse, .. })))
+            && !self.content().is_empty()
+    }
+
     /// The content a replacing context edit gives its target; `None` for any other entry.
     pub fn replacement(&self) -> Option<Content<'_>> {
         let Kind::ContextEdit { omits: false, .. } = self.kind() else { return None };

@@ -45,6 +45,11 @@ impl Size {
         projected.messages.iter().map(|message| Self::of_message(message, projected.source)).sum()
     }
 
+    /// What the model would see of an entry that nothing edited.
+    pub fn of_original(entry: &Entry) -> Self {
+        super::projection(std::slice::from_ref(entry)).iter().map(Self::of).sum()
+    }
+
     fn of_message(message: &Message<'_>, source: &Entry) -> Self {
         match message.content {
             MessageContent::Content(content) | MessageContent::TextBlock(content) if message.role == "system" => {
