@@ -1,6 +1,7 @@
 //! The commands of this project. This file only dispatches.
 
 mod inspect;
+mod replay;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +20,18 @@ struct Arguments {
 enum Command {
     /// Everything that must be green: formatting, lints, and every test.
     Test,
+    /// Re-issues recorded sessions, folds them, and checks what comes out.
+    Replay {
+        /// Session files of the Pi coding agent.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The context window and budget, in tokens.
+        #[arg(long, default_value_t = 60_000)]
+        budget: u64,
+        /// Also write what the screen shows as one JSON object.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
     /// What a model sees of a session file, and what it weighs.
     Inspect {
         /// Session files of the Pi coding agent.
@@ -32,11 +45,13 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Test => test::run(),
-        Command::Inspect { files, json } => inspect::run(&files, json.as_deref()),
+        Command::Test => test::run().map(|()| true),
+        Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),
+        Command::Replay { files, budget, json } => replay::run(&files, budget, json.as_deref()),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(42),
         Err(reason) => {
             eprintln!("error: {reason}");
             ExitCode::from(1)

@@ -116,6 +116,11 @@ impl Cuts {
         }
     }
 
+    /// Forgets the marks that a commit applied: those with a part among the claimed positions.
+    pub fn apply(&mut self, claimed: &BTreeSet<usize>) {
+        self.marks.retain(|cut| cut.parts().iter().all(|at| !claimed.contains(at)));
+    }
+
     fn is_held(&self, unit: &Unit, branch: &[Entry]) -> bool {
         unit.entries.iter().any(|&at| match branch[at].kind() {
             Kind::Message(Role::ToolResult { tool, .. }) => self.policy.blacklist.contains(&tool.to_string_lossy()),

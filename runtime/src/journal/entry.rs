@@ -206,6 +206,10 @@ impl<'a> Content<'a> {
     /// The empty string, which Pi reads where a system message has no content.
     pub const EMPTY_STRING: Content<'static> = Content("\"\"");
 
+    pub(crate) fn of(json: &'a str) -> Self {
+        Content(json)
+    }
+
     /// The content as JSON text.
     pub fn raw(&self) -> &'a str {
         self.0

@@ -30,7 +30,7 @@ impl Size {
 
     /// One number in bytes, images at 4,800: for shares and comparisons, where the tokens per byte cancel.
     pub fn weight(self) -> u64 {
-        self.bytes + self.images * IMAGE_WEIGHT
+        self.bytes.saturating_add(self.images.saturating_mul(IMAGE_WEIGHT))
     }
 
     /// What the model sees of a projected entry.
@@ -66,7 +66,17 @@ impl Size {
         }
     }
 
-    fn of_content(content: Content<'_>) -> Self {
+    /// A content given as JSON text.
+    pub(crate) fn of_json(content: &str) -> Self {
+        Self::of_content(Content::of(content))
+    }
+
+    /// What is left when `other` is taken away; never below nothing.
+    pub fn saturating_sub(self, other: Size) -> Size {
+        Size { bytes: self.bytes.saturating_sub(other.bytes), images: self.images.saturating_sub(other.images) }
+    }
+
+    pub(crate) fn of_content(content: Content<'_>) -> Self {
         if let Some(text) = content.string() {
             return Self::text(text.as_bytes().len());
         }
@@ -112,7 +122,7 @@ fn bash_text_len(raw: &str) -> usize {
 impl std::ops::Add for Size {
     type Output = Size;
     fn add(self, other: Size) -> Size {
-        Size { bytes: self.bytes + other.bytes, images: self.images + other.images }
+        Size { bytes: self.bytes.saturating_add(other.bytes), images: self.images.saturating_add(other.images) }
     }
 }
 
