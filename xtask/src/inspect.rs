@@ -59,7 +59,8 @@ fn inspect(file: &Path) -> Result<Report, String> {
     })
 }
 
-fn describe(problem: &BranchProblem) -> String {
+/// One sentence for an oddity of the tree.
+pub fn describe(problem: &BranchProblem) -> String {
     match problem {
         BranchProblem::DanglingParent { id, parent } => {
             format!("entry {id} names the parent {parent}, which is not in the file; the branch begins at {id}")

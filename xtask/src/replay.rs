@@ -27,6 +27,8 @@ struct Report {
     unfolded_tokens: u64,
     /// Why the replay ended before the file did, if it did.
     stopped: Option<String>,
+    /// What was odd about the file, with line numbers.
+    notices: Vec<String>,
     violations: Vec<Violation>,
 }
 
@@ -48,6 +50,9 @@ pub fn run(files: &[PathBuf], budget: u64, json: Option<&Path>) -> Result<bool, 
             "{:<40} {:>8} {:>8} {:>8} {:>6} {:>9} {:>9} {:>9}",
             name, report.entries, report.requests, report.commits, report.folds, report.peak_tokens, report.final_tokens, report.unfolded_tokens
         );
+        for notice in &report.notices {
+            println!("  {notice}");
+        }
         if let Some(reason) = &report.stopped {
             println!("  stopped: {reason}");
         }
@@ -67,7 +72,9 @@ fn replay(file: &Path, budget: u64) -> Result<Report, String> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|error| format!("{name} could not be read: {error}"))?;
     let journal = Journal::read(&bytes).map_err(|error| format!("{name}: {error}"))?;
-    let branch = Branch::of(&journal.entries).entries;
+    let Branch { entries: branch, problems } = Branch::of(&journal.entries);
+    let skipped = journal.skipped.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.why));
+    let notices = skipped.chain(problems.iter().map(crate::inspect::describe)).collect();
     let conversation: Vec<Entry> =
         branch.into_iter().filter(|entry| !matches!(entry.kind(), Kind::Compaction { .. } | Kind::ContextEdit { .. })).collect();
     if !conversation.iter().any(|entry| matches!(entry.kind(), Kind::Message(_))) {
@@ -100,6 +107,7 @@ fn replay(file: &Path, budget: u64) -> Result<Report, String> {
         final_tokens: tokens(world.window),
         unfolded_tokens: unfolded,
         stopped: world.stopped,
+        notices,
         violations: world.violations,
     })
 }
