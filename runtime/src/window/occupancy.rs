@@ -56,6 +56,8 @@ impl Occupancy {
 
     /// An edit that carries out a record of ours took this away; negative where it added.
     pub fn freed(&mut self, bytes: i64, images: i64) {
+        // An answer may come between a record and the last of its edits; no increment may span an edit either.
+        self.base = None;
         self.freed_bytes = self.freed_bytes.saturating_add(bytes);
         self.freed_images = self.freed_images.saturating_add(images);
         self.shown = Size { bytes: less(self.shown.bytes, bytes), images: less(self.shown.images, images) };
@@ -208,6 +210,17 @@ mod tests {
         occupancy.changed();
         occupancy.added(text(60_000));
         occupancy.answered(usage(24_000), text(0));
+        assert_eq!(occupancy.rate_min(), Rate::UNMEASURED);
+    }
+
+    #[test]
+    fn an_edit_after_the_answer_that_follows_its_record_breaks_the_increment_too() {
+        let mut occupancy = run(10, 1_200, 3, 0);
+        occupancy.changed();
+        occupancy.answered(usage(4_000), text(0));
+        occupancy.freed(20_000, 0);
+        occupancy.added(text(44_000));
+        occupancy.answered(usage(10_000), text(0));
         assert_eq!(occupancy.rate_min(), Rate::UNMEASURED);
     }
 
