@@ -18,7 +18,7 @@ struct Report {
     images: u64,
     /// At four bytes a token and 1,200 tokens an image.
     estimated_tokens: u64,
-    skipped_lines: Vec<usize>,
+    skipped: Vec<String>,
     problems: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ fn inspect(file: &Path) -> Result<Report, String> {
         bytes: size.bytes,
         images: size.images,
         estimated_tokens: Rate::UNMEASURED.tokens_at_most(size.bytes) + size.images * fold_runtime::window::IMAGE_TOKENS,
-        skipped_lines: journal.skipped.iter().map(|skipped| skipped.line).collect(),
+        skipped: journal.skipped.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.why)).collect(),
         problems: branch.problems.iter().map(describe).collect(),
     })
 }
@@ -76,8 +76,8 @@ fn print(report: &Report) {
     let messages: Vec<_> = report.messages.iter().map(|(role, count)| format!("{count} {role}")).collect();
     println!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") });
     println!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens);
-    for line in &report.skipped_lines {
-        println!("  line {line} is no entry and was skipped, as Pi does");
+    for line in &report.skipped {
+        println!("  {line}");
     }
     for problem in &report.problems {
         println!("  {problem}");

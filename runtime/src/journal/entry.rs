@@ -140,6 +140,8 @@ pub enum EntryError {
     NotAnObject,
     /// The entry has no `id`; only version 1 of the format may leave it out.
     NoId,
+    /// A second `session` header; only the first one counts.
+    SecondHeader,
 }
 
 impl std::fmt::Display for EntryError {
@@ -147,6 +149,7 @@ impl std::fmt::Display for EntryError {
         f.write_str(match self {
             EntryError::NotAnObject => "the line is not a JSON object; it is skipped, as Pi does",
             EntryError::NoId => "the entry has no \"id\", which only version 1 of the session format may leave out; it is skipped",
+            EntryError::SecondHeader => "a second session header; only the first one counts, as in Pi",
         })
     }
 }
@@ -339,7 +342,8 @@ impl Entry {
     /// The content a replacing context edit gives its target; `None` for any other entry.
     pub fn replacement(&self) -> Option<Content<'_>> {
         let Kind::ContextEdit { omits: false, .. } = self.kind() else { return None };
-        Some(Fields::parse(self.field("replacement")?)?.raw("content").map_or(Content::EMPTY, Content))
+        let content = Fields::parse(self.field("replacement")?)?.raw("content");
+        Some(content.filter(|raw| *raw != "null").map_or(Content::EMPTY, Content))
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Skipped {
 pub enum ReadError {
     /// The bytes are not UTF-8, from this offset on.
     NotUtf8(usize),
-    /// There is no `session` header line.
+    /// The first entry is not a `session` header with an id.
     NoHeader,
 }
 
@@ -43,7 +43,9 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::NotUtf8(at) => write!(f, "not UTF-8 from byte {at} on; a session file is UTF-8 text, one JSON object a line"),
-            ReadError::NoHeader => f.write_str("no header: a session file begins with a line {\"type\":\"session\",…}"),
+            ReadError::NoHeader => f.write_str(
+                "no header: the first entry of a session file is {\"type\":\"session\",\"id\":\"…\",…}, without a byte order mark before it",
+            ),
         }
     }
 }
@@ -73,6 +75,9 @@ impl Journal {
         for (index, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let number = index + 1;
             if is_header(line) {
+                if !positions.is_empty() {
+                    journal.skipped.push(Skipped { line: number, why: EntryError::SecondHeader });
+                }
                 positions.push(None);
                 continue;
             }
@@ -101,10 +106,14 @@ fn is_header(line: &str) -> bool {
     line.contains("session") && Fields::parse(line).and_then(|fields| fields.text("type")).is_some_and(|kind| kind == *"session")
 }
 
+/// The header is the first line that holds a JSON value other than `null`, `false`, `0` or `""`, which Pi skips like noise.
 fn header(text: &str) -> Option<(u64, Option<String>)> {
-    let line = text.split('\n').find(|line| is_header(line))?;
+    let holds_value =
+        |line: &&str| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() && !matches!(line.trim(), "null" | "false" | "0" | "\"\"");
+    let line = text.split('\n').find(holds_value).filter(|line| is_header(line))?;
     let fields = Fields::parse(line)?;
-    Some((fields.count("version").unwrap_or(1), fields.text("id").map(|id| id.to_string_lossy())))
+    let id = fields.text("id")?;
+    Some((fields.count("version").unwrap_or(1), Some(id.to_string_lossy())))
 }
 
 #[cfg(test)]
@@ -133,5 +142,29 @@ mod tests {
         assert_eq!(Journal::read(b"").unwrap_err(), ReadError::NoHeader);
         assert_eq!(Journal::read(b"{\"type\":\"label\",\"id\":\"a\"}\n").unwrap_err(), ReadError::NoHeader);
         assert_eq!(Journal::read(b"{\"type\":\"session\"}\n\xff").unwrap_err(), ReadError::NotUtf8(19));
+    }
+
+    const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n";
+    const LABEL: &str = "{\"type\":\"label\",\"id\":\"a\",\"parentId\":null}\n";
+
+    #[test]
+    fn a_header_comes_first_and_has_an_id() {
+        let read = |file: String| Journal::read(file.as_bytes()).map(|journal| journal.entries.len());
+        assert_eq!(read(format!("{LABEL}{HEADER}")), Err(ReadError::NoHeader));
+        assert_eq!(read(format!("{}{LABEL}", HEADER.replace("\"s\"", "5"))), Err(ReadError::NoHeader));
+        assert_eq!(read(format!("[1]\n{HEADER}{LABEL}")), Err(ReadError::NoHeader));
+        assert_eq!(read(format!("torn {{\nnull\n{HEADER}{LABEL}")), Ok(1));
+    }
+
+    #[test]
+    fn a_version_written_as_three_point_zero_is_three() {
+        let journal = Journal::read(format!("{}{LABEL}", HEADER.replace(":3,", ":3.0,")).as_bytes()).expect("a session");
+        assert_eq!((journal.version, journal.entries[0].id()), (3, "a"));
+    }
+
+    #[test]
+    fn a_second_header_is_reported() {
+        let journal = Journal::read(format!("{HEADER}{LABEL}{HEADER}").as_bytes()).expect("a session");
+        assert_eq!(journal.skipped, [Skipped { line: 3, why: EntryError::SecondHeader }]);
     }
 }

@@ -94,9 +94,14 @@ impl<'a> Fields<'a> {
         self.raw(name).and_then(Text::parse)
     }
 
-    /// That field as a non-negative whole number, if it is one.
+    /// That field as a non-negative whole number, however JSON writes it (`3`, `3.0`, `3e0`), if it is one.
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
-        self.raw(name).and_then(|raw| raw.parse().ok())
+        let raw = self.raw(name)?;
+        raw.parse().ok().or_else(|| {
+            let number: f64 = raw.parse().ok().filter(|number: &f64| number.fract() == 0.0 && (0.0..9.0e15).contains(number))?;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, not negative, and below 2^53")]
+            Some(number as u64)
+        })
     }
 
     /// That field as `true`; missing, `false` and everything else is `false`.

@@ -47,7 +47,7 @@ pub enum MessageContent<'a> {
 /// ```
 /// use fold_runtime::journal::{Branch, Journal};
 /// let file = concat!(
-///     "{\"type\":\"session\",\"version\":3}\n",
+///     "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n",
 ///     "{\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n",
 ///     "{\"type\":\"context_edit\",\"id\":\"b\",\"parentId\":\"a\",\"targetId\":\"a\",\"replacement\":null}\n",
 /// );
