@@ -5,7 +5,7 @@
 
 use crate::config::Settings;
 use crate::fold::{CutPolicy, Cuts, FoldId, FoldKind, Rendered, UnitKind, Units, brief_bound};
-use crate::journal::{Digest, Entry, Kind, Role, fields};
+use crate::journal::{Digest, Entry, Fields, Kind, Role};
 use crate::window::{Band, Occupancy, Size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -126,6 +126,7 @@ pub struct Session {
     /// Sum of what can be moved: shown, ripe, not held, and Pi can edit it.
     movable: Size,
     ripe: BTreeSet<usize>,
+    newest_user: Option<usize>,
     /// What was appended since the last commit record; `None` before the first.
     since_commit: Option<Size>,
 }
@@ -156,6 +157,7 @@ impl Session {
             foreign: BTreeSet::new(),
             movable: Size::default(),
             ripe: BTreeSet::new(),
+            newest_user: None,
             since_commit: None,
         };
         for entry in branch {
@@ -171,6 +173,9 @@ impl Session {
         self.by_id.insert(entry.id().to_owned(), at);
         let size = Size::of_original(entry);
         self.shown.push(size);
+        if entry.kind() == &Kind::Message(Role::User) {
+            self.newest_user = Some(at);
+        }
         match entry.kind() {
             Kind::ContextEdit { target, .. } => self.edit(target, entry),
             Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => self.record(entry),
@@ -191,7 +196,7 @@ impl Session {
                 self.movable = self.movable + self.shown[*at];
             }
         }
-        self.cuts.ripened(ripened, &self.branch);
+        self.cuts.ripened(ripened, &self.branch, self.newest_user);
     }
 
     fn appended(&mut self, size: Size) {
@@ -207,7 +212,8 @@ impl Session {
         self.shown[at] = after;
         let (grown, gone) = (after.saturating_sub(before), before.saturating_sub(after));
         if self.promised.remove(&at) {
-            self.occupancy.freed(signed(before.bytes) - signed(after.bytes), signed(before.images) - signed(after.images));
+            let (bytes, images) = before.minus(after);
+            self.occupancy.freed(bytes, images);
         } else {
             self.foreign.insert(at);
             self.occupancy.added(grown);
@@ -252,7 +258,8 @@ impl Session {
         self.occupancy.changed();
     }
 
-    /// Decides what to append at a turn's end. Costs nothing that grows with the session unless it commits.
+    /// Decides what to append at a turn's end. Below the band this costs the same however long the session is; at the band it looks
+    /// at every mark.
     pub fn boundary(&self) -> Decision {
         let before = self.occupancy.tokens();
         let fence = self.band.over_fence(before, self.occupancy.margin(&self.band));
@@ -303,8 +310,8 @@ impl Session {
         let mut freed = (0, 0);
         for (at, content) in &fold.edits {
             let after = content.as_deref().map_or(Size::default(), Size::of_json);
-            freed.0 += signed(self.shown[*at].bytes) - signed(after.bytes);
-            freed.1 += signed(self.shown[*at].images) - signed(after.images);
+            let (bytes, images) = self.shown[*at].minus(after);
+            freed = (freed.0 + bytes, freed.1 + images);
         }
         freed
     }
@@ -378,10 +385,6 @@ impl Session {
     }
 }
 
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
 /// A commit record as read back. What cannot be read is no record: its edits then stand as anybody's.
 struct Record {
     folds: Vec<(String, Fold)>,
@@ -402,7 +405,7 @@ impl Record {
             kind: String,
             parts: Vec<(String, String)>,
         }
-        let data: Data = serde_json::from_str(fields(entry.line())?.raw("data")?).ok().filter(|data: &Data| data.v == 1)?;
+        let data: Data = serde_json::from_str(Fields::parse(entry.line())?.raw("data")?).ok().filter(|data: &Data| data.v == 1)?;
         let fold = |data: FoldData| {
             let kind = [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|kind| kind.name() == data.kind)?;
             let parts: Vec<(String, Digest)> = data.parts.into_iter().map(|(id, hex)| Some((id, Digest::parse(&hex)?))).collect::<Option<_>>()?;

@@ -23,15 +23,18 @@ struct Report {
 }
 
 pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
-    let mut reports = Vec::new();
+    let (mut reports, mut refused) = (Vec::new(), Vec::new());
     for file in files {
-        let report = inspect(file)?;
-        print(&report);
-        reports.push(report);
+        match inspect(file) {
+            Ok(report) => {
+                print(&report)?;
+                reports.push(report);
+            }
+            Err(reason) => refused.push(reason),
+        }
     }
-    let Some(path) = json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "files": reports })).map_err(|error| error.to_string())?;
-    std::fs::write(path, text).map_err(|error| format!("{} could not be written: {error}", path.display()))
+    crate::screen::report(json, &serde_json::json!({ "schema": 1, "files": reports, "refused": refused }))?;
+    if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
 }
 
 fn inspect(file: &Path) -> Result<Report, String> {
@@ -70,16 +73,20 @@ pub fn describe(problem: &BranchProblem) -> String {
     }
 }
 
-fn print(report: &Report) {
-    println!("{}", report.file);
-    println!("  session version {}, {} entries, {} on the active branch", report.version, report.entries, report.branch_entries);
+fn print(report: &Report) -> Result<(), String> {
+    crate::screen::line(&report.file)?;
+    crate::screen::line(&format!(
+        "  session version {}, {} entries, {} on the active branch",
+        report.version, report.entries, report.branch_entries
+    ))?;
     let messages: Vec<_> = report.messages.iter().map(|(role, count)| format!("{count} {role}")).collect();
-    println!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") });
-    println!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens);
+    crate::screen::line(&format!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }))?;
+    crate::screen::line(&format!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens))?;
     for line in &report.skipped {
-        println!("  {line}");
+        crate::screen::line(&format!("  {line}"))?;
     }
     for problem in &report.problems {
-        println!("  {problem}");
+        crate::screen::line(&format!("  {problem}"))?;
     }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod inspect;
 mod replay;
+mod screen;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -44,7 +45,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::from(error.use_stderr()));
+        }
+    };
+    let outcome = match arguments.command {
         Command::Test => test::run().map(|()| true),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),
         Command::Replay { files, budget, json } => replay::run(&files, budget, json.as_deref()),

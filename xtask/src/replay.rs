@@ -41,31 +41,42 @@ struct Violation {
 
 /// Whether every file came through without a violation.
 pub fn run(files: &[PathBuf], budget: u64, json: Option<&Path>) -> Result<bool, String> {
-    let mut reports = Vec::new();
-    println!("{:<40} {:>8} {:>8} {:>8} {:>6} {:>9} {:>9} {:>9}", "file", "entries", "requests", "commits", "folds", "peak", "final", "unfolded");
+    let (mut reports, mut refused) = (Vec::new(), Vec::new());
+    crate::screen::line(&format!(
+        "{:<40} {:>8} {:>8} {:>8} {:>6} {:>9} {:>9} {:>9}",
+        "file", "entries", "requests", "commits", "folds", "peak", "final", "unfolded"
+    ))?;
     for file in files {
-        let report = replay(file, budget)?;
+        let report = match replay(file, budget) {
+            Ok(report) => report,
+            Err(reason) => {
+                refused.push(reason);
+                continue;
+            }
+        };
         let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        println!(
+        crate::screen::line(&format!(
             "{:<40} {:>8} {:>8} {:>8} {:>6} {:>9} {:>9} {:>9}",
             name, report.entries, report.requests, report.commits, report.folds, report.peak_tokens, report.final_tokens, report.unfolded_tokens
-        );
+        ))?;
         for notice in &report.notices {
-            println!("  {notice}");
+            crate::screen::line(&format!("  {notice}"))?;
         }
         if let Some(reason) = &report.stopped {
-            println!("  stopped: {reason}");
+            crate::screen::line(&format!("  stopped: {reason}"))?;
         }
         for violation in &report.violations {
-            println!("  VIOLATION of {} at entry {}: {}", violation.invariant, violation.entry, violation.seen);
+            crate::screen::line(&format!("  VIOLATION of {} at entry {}: {}", violation.invariant, violation.entry, violation.seen))?;
         }
         reports.push(report);
     }
-    if let Some(path) = json {
-        let text = serde_json::to_string_pretty(&serde_json::json!({ "schema": 1, "files": reports })).map_err(|error| error.to_string())?;
-        std::fs::write(path, text).map_err(|error| format!("{} could not be written: {error}", path.display()))?;
+    crate::screen::report(json, &serde_json::json!({ "schema": 1, "files": reports, "refused": refused }))?;
+    let clean = reports.iter().all(|report| report.violations.is_empty());
+    // A violation outweighs a file that could not be read, which is said all the same.
+    if !clean {
+        refused.iter().for_each(|reason| eprintln!("error: {reason}"));
     }
-    Ok(reports.iter().all(|report| report.violations.is_empty()))
+    if clean && !refused.is_empty() { Err(refused.join("\n")) } else { Ok(clean) }
 }
 
 fn replay(file: &Path, budget: u64) -> Result<Report, String> {

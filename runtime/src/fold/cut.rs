@@ -99,9 +99,8 @@ impl Cuts {
         &self.trapped
     }
 
-    /// Takes units that became ripe. `branch` reaches to the answer that ripened them.
-    pub fn ripened(&mut self, units: Vec<Unit>, branch: &[Entry]) {
-        let newest_user = branch.iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
+    /// Takes units that became ripe. `branch` reaches to the answer that ripened them, and `newest_user` is its newest user message.
+    pub fn ripened(&mut self, units: Vec<Unit>, branch: &[Entry], newest_user: Option<usize>) {
         for unit in units {
             match unit.kind {
                 UnitKind::Irregular => {}
@@ -289,7 +288,8 @@ mod tests {
         let mut cuts = Cuts::new(CutPolicy { min_fold: 8_000, brief_chars: 2_000, blacklist: BTreeSet::from(["held".to_owned()]) });
         for (index, entry) in branch.iter().enumerate() {
             let ripe = units.observe(entry);
-            cuts.ripened(ripe, &branch[..=index]);
+            let newest_user = branch[..=index].iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
+            cuts.ripened(ripe, &branch[..=index], newest_user);
         }
         cuts
     }

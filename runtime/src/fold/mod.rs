@@ -1,6 +1,7 @@
 //! Folding: from entries to units, and the words that stand where originals were.
 //!
-//! Everything here is a pure function of original bytes; nothing knows the rest of the window.
+//! Everything here is a pure function of the branch's original entries; nothing knows what is shown in their place or how full the
+//! window is.
 
 mod brief;
 mod cut;

@@ -130,11 +130,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// The fields of a JSON object; `None` for any other value.
-pub(crate) fn fields(raw: &str) -> Option<Fields<'_>> {
-    Fields::parse(raw)
-}
-
 /// The elements of a JSON array, unparsed; `None` for any other value.
 pub(crate) fn elements(raw: &str) -> Option<Vec<&str>> {
     struct Array;

@@ -16,4 +16,4 @@ pub use entry::{Assistant, Block, BlockKind, Content, Entry, EntryError, Kind, R
 pub use file::{Journal, ReadError, Skipped};
 pub use json::Text;
 
-pub(crate) use json::fields;
+pub(crate) use json::Fields;

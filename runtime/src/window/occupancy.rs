@@ -51,7 +51,8 @@ impl Occupancy {
 
     /// An edit of somebody else's, or a compaction, took this away.
     pub fn taken(&mut self, size: Size) {
-        self.freed(signed(size.bytes), signed(size.images));
+        let (bytes, images) = size.minus(Size::default());
+        self.freed(bytes, images);
     }
 
     /// An edit that carries out a record of ours took this away; negative where it added.
@@ -164,10 +165,6 @@ impl Occupancy {
     fn rates(&self) -> impl Iterator<Item = Rate> {
         self.increments.iter().map(|&(bytes, tokens)| Rate::measured(bytes, tokens))
     }
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn less(count: u64, by: i64) -> u64 {

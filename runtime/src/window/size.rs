@@ -3,7 +3,7 @@
 //! Never usage, details, signatures, or the length of a base64 image.
 
 use super::projection::{Message, MessageContent, Projected};
-use crate::journal::{BlockKind, Content, Entry, Kind, Role, StopReason, Text};
+use crate::journal::{BlockKind, Content, Entry, Fields, Kind, Role, StopReason, Text};
 
 /// Tokens an image costs unless the host knows better (fold law, occupancy).
 pub const IMAGE_TOKENS: u64 = 1_200;
@@ -76,6 +76,12 @@ impl Size {
         Size { bytes: self.bytes.saturating_sub(other.bytes), images: self.images.saturating_sub(other.images) }
     }
 
+    /// The signed difference, in bytes and images.
+    pub fn minus(self, other: Size) -> (i64, i64) {
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        (signed(self.bytes) - signed(other.bytes), signed(self.images) - signed(other.images))
+    }
+
     pub(crate) fn of_content(content: Content<'_>) -> Self {
         if let Some(text) = content.string() {
             return Self::text(text.as_bytes().len());
@@ -94,14 +100,14 @@ impl Size {
 
     /// Named sections and tool declarations of a system message count as the JSON they are.
     fn of_prompt_parts(message: &str) -> Self {
-        let fields = crate::journal::fields(message);
+        let fields = Fields::parse(message);
         Self::text(["sections", "toolsAdded"].iter().filter_map(|name| fields.as_ref()?.raw(name)).map(str::len).sum())
     }
 }
 
 /// The length of the text Pi makes of a person's command.
 fn bash_text_len(raw: &str) -> usize {
-    let Some(fields) = crate::journal::fields(raw) else { return 0 };
+    let Some(fields) = Fields::parse(raw) else { return 0 };
     let len = |name| fields.text(name).map_or(0, |text| text.as_bytes().len());
     let output = match len("output") {
         0 => "(no output)".len(),
