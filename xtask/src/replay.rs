@@ -199,6 +199,7 @@ impl World {
 
     fn carry_out(&mut self, commit: &Commit) -> Result<(), String> {
         self.commits += 1;
+        let folds_before = self.session.folds().count();
         let before = shown(&self.branch);
         let paired_before = unpaired(&self.branch);
         for draft in &commit.drafts {
@@ -226,6 +227,10 @@ impl World {
             self.violation("attributed", "an entry changed that the commit does not name".into());
         }
         self.window = projection(&self.branch).iter().map(Size::of).sum();
+        let made = self.session.folds().count() - folds_before;
+        if made != commit.folds {
+            self.violation("lossless", format!("the commit wrote {} folds and its record gives back {made}", commit.folds));
+        }
         self.check_folds();
         Ok(())
     }
