@@ -14,5 +14,6 @@
 pub mod config;
 pub mod fold;
 pub mod journal;
+pub mod ports;
 pub mod session;
 pub mod window;
