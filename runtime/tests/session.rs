@@ -2,7 +2,7 @@
 
 use fold_runtime::config::Settings;
 use fold_runtime::journal::Entry;
-use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Deferral, Draft, RecoverError, Session};
+use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Deferral, Draft, RecoverError, Session, Trigger};
 use std::collections::BTreeSet;
 
 /// An endless turn: one question, then batches of one result of `bytes` each. No usage: the estimate alone must fire.
@@ -44,7 +44,7 @@ fn below_the_band_nothing_happens_and_at_it_one_commit_does() {
     let session = open(&endless(8, 8_000));
     let commit = commit(&session);
     // All ripe batches but the newest, which no answer has followed yet.
-    assert_eq!((commit.folds, commit.fence), (7, false));
+    assert_eq!((commit.folds, commit.trigger), (7, Trigger::Band));
     assert!(commit.before >= 16_000 && commit.after <= commit.target, "{} to {} of {}", commit.before, commit.after, commit.target);
     let Draft::Custom { custom_type, .. } = &commit.drafts[0] else { panic!("the record comes first") };
     assert_eq!(*custom_type, COMMIT_RECORD);
@@ -58,7 +58,7 @@ fn every_original_comes_back_byte_for_byte_also_after_a_reopen() {
     let session = open(&branch);
     let mut recovered = BTreeSet::new();
     for (fold, _) in session.folds() {
-        recovered.extend(session.recover(fold).expect("whole").iter().map(|entry| entry.line().to_owned()));
+        recovered.extend(session.recover(fold, None).expect("whole").into_iter().map(|original| original.line));
     }
     let expected: BTreeSet<String> =
         branch.iter().filter(|entry| (0..7).any(|batch| entry.id() == format!("r{batch}"))).map(|entry| entry.line().to_owned()).collect();
@@ -72,9 +72,9 @@ fn a_changed_original_is_refused_and_named() {
     branch.extend(written(&commit.drafts));
     branch[2] = Entry::parse(&branch[2].line().replace("\"text\":\"0 x", "\"text\":\"0 y")).expect("an entry");
     let session = open(&branch);
-    let fold = session.folds().map(|(id, _)| id.to_owned()).find(|id| session.recover(id).is_err()).expect("a damaged fold");
-    assert_eq!(session.recover(&fold).unwrap_err(), RecoverError::Damaged { fold, entry: "r0".into() });
-    assert!(matches!(session.recover("f_nowhere"), Err(RecoverError::Unknown(_))));
+    let fold = session.folds().map(|(id, _)| id.to_owned()).find(|id| session.recover(id, None).is_err()).expect("a damaged fold");
+    assert_eq!(session.recover(&fold, None).unwrap_err(), RecoverError::Damaged { fold, entry: "r0".into() });
+    assert!(matches!(session.recover("f_nowhere", None), Err(RecoverError::Unknown(_))));
 }
 
 #[test]

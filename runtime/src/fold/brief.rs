@@ -4,9 +4,11 @@
 //! everything. Each section takes at most half of the room that is left and leaves the rest to the next; what does not fit is
 //! counted, what is cut is marked. No input can make a brief fail.
 
-use super::text::quote;
+use super::text::{FoldKind, quote};
 use crate::journal::{Block, BlockKind, Entry, Kind, Role};
+use aho_corasick::AhoCorasick;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// How long a brief may be: characters by the budget, bytes by what it stands for.
@@ -52,6 +54,46 @@ pub fn brief(entries: &[&Entry], hidden: &[&Entry], bound: Bound) -> String {
     page.lines.join("\n")
 }
 
+/// A fold as its parent's brief names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its id.
+    pub id: String,
+    /// Its kind.
+    pub kind: FoldKind,
+    /// Entries it hides, at any depth.
+    pub entries: usize,
+    /// What it is about; see [`gist`].
+    pub gist: String,
+}
+
+/// Writes the brief of a parent: every child by name, or by the range of ids where they do not fit; then what else it hides.
+pub fn parent_brief(children: &[Child], entries: &[&Entry], hidden: &[&Entry], bound: Bound) -> String {
+    let facts = Facts::of(entries);
+    let folded: usize = children.iter().map(|child| child.entries).sum();
+    let mut counts = format!("{} folds of {folded} entries", children.len());
+    if entries.len() > hidden.len() {
+        counts = format!("{counts}; {}", facts.counts());
+    }
+    let mut page = Page { lines: Vec::new(), room: bound };
+    let counts = page.reserve(&counts);
+    let index: Vec<String> = hidden.iter().map(|entry| format!("user {}: {}", entry.id(), data(&text_of(entry), INDEXED))).collect();
+    page.section("user messages", &index);
+    page.children(children);
+    page.section("calls", &facts.calls);
+    page.section("notes", &facts.notes);
+    page.section_of_all("result lines", &facts.results);
+    page.lines.push(counts);
+    page.lines.join("\n")
+}
+
+/// What a fold is about, in one quoted line of at most 80 characters: its first call, else its first note, else its first result line.
+pub fn gist(entries: &[&Entry]) -> String {
+    let facts = entries.iter().map(|entry| Facts::of(std::slice::from_ref(entry)));
+    let first = |facts: Facts| facts.calls.into_iter().chain(facts.notes).chain(facts.results).next();
+    facts.filter_map(first).next().map_or_else(|| "| (nothing to say)".to_owned(), |line| fit(&line, Bound { chars: INDEXED, bytes: usize::MAX }))
+}
+
 /// Lines with the room that is left for more.
 struct Page {
     lines: Vec<String>,
@@ -69,6 +111,24 @@ impl Page {
     fn pay(&mut self, line: &str) {
         self.room.chars = self.room.chars.saturating_sub(line.chars().count() + 1);
         self.room.bytes = self.room.bytes.saturating_sub(line.len() + 1);
+    }
+
+    /// A line for each child while there is room for naming the rest by its range.
+    fn children(&mut self, children: &[Child]) {
+        let last = &children[children.len() - 1].id;
+        for (index, child) in children.iter().enumerate() {
+            let count = if child.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", child.entries) };
+            let line = format!("{} ({}, {count}): {}", child.id, child.kind.name(), child.gist);
+            let range = format!("(+{} folds {}..{last})", children.len() - index, child.id);
+            let rest = if index + 1 < children.len() { range.len() + 1 } else { 0 };
+            if line.chars().count() + 1 + rest > self.room.chars || line.len() + 1 + rest > self.room.bytes {
+                let range = self.reserve(&range);
+                self.lines.push(range);
+                break;
+            }
+            self.pay(&line);
+            self.lines.push(line);
+        }
     }
 
     fn section(&mut self, what: &str, lines: &[String]) {
@@ -158,14 +218,20 @@ impl Facts {
         self.images += entry.content().blocks().iter().filter(|block| block.kind == BlockKind::Image).count();
         let text = text_of(entry);
         self.bytes += text.len();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let Some(first) = lines.next() else { return };
         self.results.push(data(first, LINE));
-        let between = lines.get(1..lines.len() - 1).unwrap_or_default();
-        self.results.extend(between.iter().filter(|line| looks_like_an_error(line)).take(ERROR_LINES).map(|line| data(line, LINE)));
-        if lines.len() > 1 {
-            self.results.push(data(last, LINE));
+        let Some(last) = lines.next_back() else { return };
+        // Each sign is searched for behind the line of the one before it, so that the text is read once.
+        let (mut from, end) = (offset(&text, first) + first.len(), offset(&text, last));
+        for _ in 0..ERROR_LINES {
+            let Some(sign) = SIGNS.find(&text[from..end]).map(|sign| from + sign.start()) else { break };
+            let start = text[..sign].rfind('\n').map_or(0, |newline| newline + 1);
+            let stop = text[sign..].find('\n').map_or(text.len(), |newline| sign + newline);
+            self.results.push(data(text[start..stop].trim_end_matches('\r'), LINE));
+            from = stop;
         }
+        self.results.push(data(last, LINE));
     }
 
     fn counts(&self) -> String {
@@ -181,8 +247,18 @@ impl Facts {
 
 /// One line of foreign text as quoted data of at most `most` characters.
 fn data(text: &str, most: usize) -> String {
-    let line: Vec<&str> = text.split_whitespace().collect();
-    quote(&fit(&line.join(" "), Bound { chars: most, bytes: usize::MAX }))
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        // A character is at most four bytes: what follows is cut away anyhow.
+        if line.len() > most * 4 {
+            break;
+        }
+    }
+    quote(&fit(&line, Bound { chars: most, bytes: usize::MAX }))
 }
 
 /// A text cut to a bound between graphemes, the cut marked.
@@ -201,6 +277,11 @@ fn fit(text: &str, bound: Bound) -> String {
         end = at + cluster.len();
     }
     format!("{}…", &text[..end])
+}
+
+/// Where `part`, a slice of `text`, begins in it.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr() - text.as_ptr().addr()
 }
 
 /// The arguments that tell what a call was about, else all of them.
@@ -222,11 +303,11 @@ fn text_of(entry: &Entry) -> String {
     texts.join("\n")
 }
 
-fn looks_like_an_error(line: &str) -> bool {
-    const SIGNS: [&str; 7] = ["error", "panicked", "failed", "exception", "traceback", "exit code", "exited with"];
-    // ASCII case only, in place: results can be megabytes.
-    SIGNS.iter().any(|sign| line.as_bytes().windows(sign.len()).any(|window| window.eq_ignore_ascii_case(sign.as_bytes())))
-}
+/// Signs of failure, in any ASCII case; one automaton, because results can be megabytes.
+static SIGNS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let signs = ["error", "panicked", "failed", "exception", "traceback", "exit code", "exited with"];
+    AhoCorasick::builder().ascii_case_insensitive(true).build(signs).expect("seven short words")
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,30 +1,29 @@
-//! Cuts: which runs of ripe units become marks, and what each would look like once folded.
+//! Cuts: which runs of ripe units become marks.
 //!
 //! A walk over units as they ripen. A closed cut never changes by later messages, because every question the walk asks is
 //! answered as of the good answer that ripened the unit. A mark moves nothing: it is only what the next commit may apply.
 
 use super::brief::{Bound, brief};
-use super::text::{FoldId, FoldKind, placeholder, result_line};
-use super::unit::{Unit, UnitKind};
+use super::context::Context;
+use super::text::{FoldKind, FoldName, placeholder, result_line};
+use super::unit::UnitKind;
 use crate::journal::{Entry, Kind, Role};
-use crate::window::Size;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// What the walk needs of the settings.
 #[derive(Clone, Debug)]
-pub struct CutPolicy {
+pub(crate) struct CutPolicy {
     /// Bytes a fold has to hide.
     pub min_fold: u64,
     /// Characters of a brief; see [`super::brief_bound`].
     pub brief_chars: usize,
-    /// Tools whose batches stay raw.
-    pub blacklist: BTreeSet<String>,
 }
 
-/// Where the placeholder stands.
+/// Where a placeholder stands. Positions on the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// A tool result; its calls stay, the other results of its batch become one line each. Positions on the branch.
+    /// A tool result; its calls stay, the other results of its batch become one line each.
     Result {
         /// The message that called.
         answer: usize,
@@ -39,134 +38,6 @@ pub enum Carrier {
     Custom(usize),
 }
 
-/// A closed run: a mark until a commit applies it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// What kind of fold it becomes.
-    pub kind: FoldKind,
-    /// Its units, oldest first.
-    pub units: Vec<Unit>,
-    /// User messages within its range; shown in place, not among its parts.
-    pub users: Vec<usize>,
-    /// Where its placeholder will stand.
-    pub carrier: Carrier,
-}
-
-/// A fold as a commit would write it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rendered {
-    /// Its name.
-    pub id: FoldId,
-    /// The placeholder's text.
-    pub placeholder: String,
-    /// One edit per part and carrier, in an order in which every prefix keeps calls and results paired: branch position, and the new
-    /// content as JSON, or `None` to omit.
-    pub edits: Vec<(usize, Option<String>)>,
-    /// Weight of what it hides.
-    pub hidden: u64,
-    /// Weight of what stands in its place.
-    pub shown: u64,
-}
-
-/// The walk.
-#[derive(Clone, Debug)]
-pub struct Cuts {
-    policy: CutPolicy,
-    marks: Vec<Cut>,
-    run: Run,
-    trapped: Vec<Vec<Unit>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Run {
-    units: Vec<Unit>,
-    users: Vec<usize>,
-}
-
-impl Cuts {
-    /// A walk that has seen nothing.
-    pub fn new(policy: CutPolicy) -> Self {
-        Cuts { policy, marks: Vec::new(), run: Run::default(), trapped: Vec::new() }
-    }
-
-    /// The closed cuts, stalest first.
-    pub fn marks(&self) -> &[Cut] {
-        &self.marks
-    }
-
-    /// Runs that met something that ends a run before they could close.
-    pub fn trapped(&self) -> &[Vec<Unit>] {
-        &self.trapped
-    }
-
-    /// Takes units that became ripe. `branch` reaches to the answer that ripened them, and `newest_user` is its newest user message.
-    pub fn ripened(&mut self, units: Vec<Unit>, branch: &[Entry], newest_user: Option<usize>) {
-        for unit in units {
-            match unit.kind {
-                UnitKind::Irregular => {}
-                UnitKind::User => self.run.users.extend(unit.entries),
-                UnitKind::Ender => self.end_run(),
-                UnitKind::Batch if self.is_held(&unit, branch) => self.end_run(),
-                UnitKind::Custom | UnitKind::Answer | UnitKind::Batch => {
-                    self.run.units.push(unit);
-                    self.try_close(branch, newest_user);
-                }
-            }
-        }
-    }
-
-    /// Forgets the marks that a commit applied: those with a part among the claimed positions.
-    pub fn apply(&mut self, claimed: &BTreeSet<usize>) {
-        self.marks.retain(|cut| cut.parts().iter().all(|at| !claimed.contains(at)));
-    }
-
-    fn is_held(&self, unit: &Unit, branch: &[Entry]) -> bool {
-        unit.entries.iter().any(|&at| match branch[at].kind() {
-            Kind::Message(Role::ToolResult { tool, .. }) => self.policy.blacklist.contains(&tool.to_string_lossy()),
-            _ => false,
-        })
-    }
-
-    fn end_run(&mut self) {
-        let run = std::mem::take(&mut self.run);
-        if !run.units.is_empty() {
-            self.trapped.push(run.units);
-        }
-    }
-
-    fn try_close(&mut self, branch: &[Entry], newest_user: Option<usize>) {
-        let Some(carrier) = self.carrier(branch, newest_user) else { return };
-        let only_batch = self.run.units.len() == 1 && self.run.units[0].kind == UnitKind::Batch;
-        let kind = if only_batch { FoldKind::Tool } else { FoldKind::Span };
-        let cut = Cut { kind, units: self.run.units.clone(), users: self.run.users.clone(), carrier };
-        if weight(&cut.parts(), branch) < self.policy.min_fold {
-            return;
-        }
-        let rendered = cut.render(branch, self.policy.brief_chars);
-        if rendered.shown <= rendered.hidden / 2 {
-            self.run = Run::default();
-            self.marks.push(cut);
-        }
-    }
-
-    /// The entry of the run with the least authority that can hold a placeholder.
-    fn carrier(&self, branch: &[Entry], newest_user: Option<usize>) -> Option<Carrier> {
-        let batches = self.run.units.iter().filter(|unit| unit.kind == UnitKind::Batch && branch[unit.entries[0]].is_good_answer());
-        let light =
-            batches.map(|unit| (Size::of_original(&branch[unit.entries[0]]).weight(), unit)).filter(|(weight, _)| *weight < self.policy.min_fold);
-        if let Some((_, batch)) = light.min_by_key(|(weight, _)| *weight) {
-            let results = &batch.entries[1..];
-            let sound = results.iter().find(|&&at| !matches!(branch[at].kind(), Kind::Message(Role::ToolResult { is_error: true, .. })));
-            let result = *sound.unwrap_or(&results[0]);
-            let others = results.iter().copied().filter(|&at| at != result).collect();
-            return Some(Carrier::Result { answer: batch.entries[0], result, others });
-        }
-        let users = self.run.users.iter().copied().filter(|&at| Some(at) != newest_user).map(Carrier::User);
-        let customs = self.run.units.iter().filter(|unit| unit.kind == UnitKind::Custom).map(|unit| Carrier::Custom(unit.entries[0]));
-        users.chain(customs).min_by_key(Carrier::position)
-    }
-}
-
 impl Carrier {
     /// The entry that holds the placeholder.
     pub fn position(&self) -> usize {
@@ -175,87 +46,226 @@ impl Carrier {
             Carrier::User(at) | Carrier::Custom(at) => *at,
         }
     }
+
+    /// The message whose calls stay shown for the placeholder's sake.
+    pub fn answer(&self) -> Option<usize> {
+        if let Carrier::Result { answer, .. } = self { Some(*answer) } else { None }
+    }
+
+    /// The other results of its batch.
+    pub fn others(&self) -> &[usize] {
+        if let Carrier::Result { others, .. } = self { others } else { &[] }
+    }
+
+    /// A batch as carrier: its first result that is no error, else its first.
+    pub(crate) fn of_batch(batch: &[usize], entries: &[Entry]) -> Self {
+        let results = &batch[1..];
+        let sound = results.iter().find(|&&at| !matches!(entries[at].kind(), Kind::Message(Role::ToolResult { is_error: true, .. })));
+        let result = *sound.unwrap_or(&results[0]);
+        Carrier::Result { answer: batch[0], result, others: results.iter().copied().filter(|&at| at != result).collect() }
+    }
+}
+
+/// A closed run: a mark until a commit applies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub kind: FoldKind,
+    /// Its units by number, oldest first.
+    pub units: Vec<usize>,
+    /// Positions of the user messages within its range; shown in place, not among its parts.
+    pub users: Vec<usize>,
+    pub carrier: Carrier,
+    /// Which stretch between two enders it lies in.
+    segment: usize,
 }
 
 impl Cut {
-    /// The entries that the fold hides or replaces, in branch order.
-    pub fn parts(&self) -> Vec<usize> {
-        let kept = if let Carrier::Result { answer, .. } = self.carrier { Some(answer) } else { None };
-        let mut parts: Vec<usize> = self.units.iter().flat_map(|unit| unit.entries.iter().copied()).filter(|&at| Some(at) != kept).collect();
+    /// The entries that the fold hides or replaces, in branch order, without user messages.
+    pub fn parts(&self, context: &Context) -> Vec<usize> {
+        let kept = self.carrier.answer();
+        let mut parts: Vec<usize> =
+            self.units.iter().flat_map(|&unit| context.units[unit].entries.iter().copied()).filter(|&at| Some(at) != kept).collect();
         parts.sort_unstable();
         parts
     }
+}
 
-    /// What a commit would write for this cut with no user message hidden.
-    pub fn render(&self, branch: &[Entry], brief_chars: usize) -> Rendered {
-        let parts = self.parts();
-        let hidden = weight(&parts, branch);
-        let entries: Vec<&Entry> = parts.iter().map(|&at| &branch[at]).collect();
-        let id = FoldId::of(self.kind, entries.iter().map(|entry| (entry.id(), entry.digest())), 12);
-        let bytes = usize::try_from(hidden / 4).unwrap_or(usize::MAX);
-        let text = brief(&entries, &[], Bound { chars: brief_chars, bytes });
+/// A run that met something that ends runs before it could close.
+#[derive(Clone, Debug)]
+struct Remainder {
+    run: Run,
+    carrier: Option<Carrier>,
+    segment: usize,
+}
+
+/// The walk.
+#[derive(Clone, Debug)]
+pub(crate) struct Cuts {
+    policy: CutPolicy,
+    marks: Vec<Cut>,
+    run: Run,
+    remainders: Vec<Remainder>,
+    segment: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Run {
+    units: Vec<usize>,
+    users: Vec<usize>,
+    /// Weight of all entries of its units.
+    weight: u64,
+    /// The batch with the lightest assistant message, and that weight.
+    lightest: Option<(u64, usize)>,
+    custom: Option<usize>,
+}
+
+impl Cuts {
+    /// A walk that has seen nothing.
+    pub fn new(policy: CutPolicy) -> Self {
+        Cuts { policy, marks: Vec::new(), run: Run::default(), remainders: Vec::new(), segment: 0 }
+    }
+
+    /// Takes the next ripe unit; `newest_user` is the newest user message as of now.
+    pub fn walk(&mut self, unit: usize, context: &Context, newest_user: Option<usize>) {
+        let found = &context.units[unit];
+        match found.kind {
+            UnitKind::Irregular => {}
+            UnitKind::User => self.run.users.extend(&found.entries),
+            UnitKind::Custom | UnitKind::Answer | UnitKind::Batch if !context.held.contains(&unit) => {
+                self.run.push(unit, context, self.policy.min_fold);
+                self.try_close(context, newest_user);
+            }
+            _ => self.end_run(context, newest_user),
+        }
+    }
+
+    /// Ends the run; what it holds becomes a remainder.
+    pub fn end_run(&mut self, context: &Context, newest_user: Option<usize>) {
+        let run = std::mem::take(&mut self.run);
+        if !run.units.is_empty() {
+            self.remainders.push(Remainder { carrier: run.carrier(context, newest_user), run, segment: self.segment });
+        }
+        self.segment += 1;
+    }
+
+    /// Forgets the marks and remainders that a commit applied.
+    pub fn apply(&mut self, claimed: &BTreeSet<usize>) {
+        let free = |units: &[usize]| units.iter().all(|unit| !claimed.contains(unit));
+        self.marks.retain(|cut| free(&cut.units));
+        self.remainders.retain(|remainder| free(&remainder.run.units));
+        if !free(&self.run.units) {
+            self.run = Run::default();
+        }
+    }
+
+    /// How many cuts are closed.
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// The marks a commit may apply, stalest first: closed cuts, with light remainders joined to the cut before them.
+    pub fn marks(&self, context: &Context) -> Vec<Cow<'_, Cut>> {
+        let mut marks: Vec<Cow<'_, Cut>> = self.marks.iter().map(Cow::Borrowed).collect();
+        for remainder in &self.remainders {
+            let before = marks.iter_mut().rev().find(|cut| cut.segment == remainder.segment);
+            match before {
+                Some(cut) if remainder.run.weight < self.policy.min_fold => {
+                    let cut = cut.to_mut();
+                    cut.kind = FoldKind::Span;
+                    cut.units.extend(&remainder.run.units);
+                    cut.users.extend(&remainder.run.users);
+                }
+                Some(_) => {}
+                None => marks.extend(self.alone(remainder, context).map(Cow::Owned)),
+            }
+        }
+        marks.sort_by_key(|cut| cut.units[0]);
+        marks
+    }
+
+    /// A remainder with no pending cut beside it closes at any weight, if what is shown is at most half of what it hides.
+    fn alone(&self, remainder: &Remainder, context: &Context) -> Option<Cut> {
+        let cut = remainder.run.cut(remainder.carrier.clone()?, remainder.segment, context);
+        let hidden = remainder.run.weight - cut.carrier.answer().map_or(0, |answer| context.original[answer].weight());
+        self.closes(&cut, hidden, context).then_some(cut)
+    }
+
+    fn try_close(&mut self, context: &Context, newest_user: Option<usize>) {
+        if self.run.weight < self.policy.min_fold {
+            return;
+        }
+        let Some(carrier) = self.run.carrier(context, newest_user) else { return };
+        let kept = carrier.answer().map_or(0, |answer| context.original[answer].weight());
+        let hidden = self.run.weight - kept;
+        // The cheapest refusal first: what stays shown of the carrier's batch may be too much already.
+        if hidden < self.policy.min_fold || kept > hidden / 2 {
+            return;
+        }
+        let cut = self.run.cut(carrier, self.segment, context);
+        if self.closes(&cut, hidden, context) {
+            self.run = Run::default();
+            self.marks.push(cut);
+        }
+    }
+
+    /// Whether what is shown in place of the cut is at most half of what it hides. A brief is written only where its bounds leave
+    /// the question open.
+    fn closes(&self, cut: &Cut, hidden: u64, context: &Context) -> bool {
+        let parts = cut.parts(context);
+        let entries: Vec<&Entry> = parts.iter().map(|&at| &context.entries[at]).collect();
+        let id = FoldName::of(cut.kind, [], []).id(12);
         let (first, last) = (entries[0].id(), entries[entries.len() - 1].id());
-        let placeholder = placeholder(&id, self.kind, parts.len(), first, last, &text);
-        let edits = self.edits(branch, &id, &placeholder);
-        let kept = match &self.carrier {
-            Carrier::Result { answer, others, .. } => {
-                Size::of_original(&branch[*answer]).weight() + others.len() as u64 * result_line(&id).len() as u64
-            }
-            Carrier::User(_) | Carrier::Custom(_) => 0,
-        };
-        let shown = placeholder.len() as u64 + kept;
-        Rendered { id, placeholder, edits, hidden, shown }
-    }
-
-    fn edits(&self, branch: &[Entry], id: &FoldId, placeholder: &str) -> Vec<(usize, Option<String>)> {
-        let mut edits = Vec::new();
-        match &self.carrier {
-            Carrier::Result { result, others, .. } => {
-                edits.push((*result, Some(format!("[{}]", text_block(placeholder)))));
-                edits.extend(others.iter().map(|&at| (at, Some(format!("[{}]", text_block(&result_line(id)))))));
-            }
-            Carrier::Custom(at) => edits.push((*at, Some(format!("[{}]", text_block(placeholder))))),
-            Carrier::User(at) => edits.push((*at, Some(with_block(&branch[*at], placeholder)))),
+        let frame = placeholder(&id, cut.kind, parts.len(), first, last, "-").len() as u64 - 1;
+        let kept = cut.carrier.answer().map_or(0, |answer| context.original[answer].weight());
+        let lines = cut.carrier.others().len() as u64 * result_line(&id).len() as u64;
+        let bytes = hidden / 4;
+        let fits = |brief: u64| frame + kept + lines + brief <= hidden / 2;
+        if fits(bytes.min(self.policy.brief_chars as u64 * 4)) {
+            return true;
         }
-        let replaced: BTreeSet<usize> = edits.iter().map(|(at, _)| *at).collect();
-        let kept = if let Carrier::Result { answer, .. } = self.carrier { Some(answer) } else { None };
-        for unit in &self.units {
-            // Results go before the message that called them: a result without its call is refused by providers.
-            let omitted = unit.entries.iter().rev().filter(|&&at| Some(at) != kept && !replaced.contains(&at));
-            edits.extend(omitted.map(|&at| (at, None)));
-        }
-        edits
+        fits(1)
+            && fits(brief(&entries, &[], Bound { chars: self.policy.brief_chars, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }).len() as u64)
     }
 }
 
-fn weight(parts: &[usize], branch: &[Entry]) -> u64 {
-    parts.iter().map(|&at| Size::of_original(&branch[at]).weight()).sum()
-}
+impl Run {
+    fn push(&mut self, unit: usize, context: &Context, min_fold: u64) {
+        let found = &context.units[unit];
+        self.units.push(unit);
+        self.weight += context.weight(found.entries.iter().copied());
+        let answer = found.entries[0];
+        if found.kind == UnitKind::Batch && context.entries[answer].is_good_answer() {
+            let weight = context.original[answer].weight();
+            if weight < min_fold && self.lightest.is_none_or(|(lightest, _)| weight < lightest) {
+                self.lightest = Some((weight, unit));
+            }
+        }
+        if found.kind == UnitKind::Custom {
+            self.custom.get_or_insert(answer);
+        }
+    }
 
-fn text_block(text: &str) -> String {
-    format!("{{\"type\":\"text\",\"text\":{}}}", serde_json::Value::from(text))
-}
+    /// The entry of the run with the least authority that can hold a placeholder.
+    fn carrier(&self, context: &Context, newest_user: Option<usize>) -> Option<Carrier> {
+        if let Some((_, unit)) = self.lightest {
+            return Some(Carrier::of_batch(&context.units[unit].entries, &context.entries));
+        }
+        let user = self.users.iter().copied().find(|&at| Some(at) != newest_user).map(Carrier::User);
+        user.into_iter().chain(self.custom.map(Carrier::Custom)).min_by_key(Carrier::position)
+    }
 
-/// A person's own content, untouched, with one more text block.
-fn with_block(user: &Entry, text: &str) -> String {
-    let content = user.content();
-    let own =
-        if content.string().is_some() { format!("{{\"type\":\"text\",\"text\":{}}}", content.raw()) } else { blocks_of(content.raw()).to_owned() };
-    let separator = if own.trim().is_empty() { "" } else { "," };
-    format!("[{own}{separator}{}]", text_block(text))
-}
-
-/// What stands between the brackets of a list.
-fn blocks_of(raw: &str) -> &str {
-    raw.trim().strip_prefix('[').and_then(|raw| raw.strip_suffix(']')).unwrap_or_default()
+    fn cut(&self, carrier: Carrier, segment: usize, context: &Context) -> Cut {
+        let only_batch = self.units.len() == 1 && context.units[self.units[0]].kind == UnitKind::Batch;
+        let kind = if only_batch { FoldKind::Tool } else { FoldKind::Span };
+        Cut { kind, units: self.units.clone(), users: self.users.clone(), carrier, segment }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fold::Units;
-    use crate::journal::BlockKind;
-    use crate::window::projection;
+    use crate::window::Size;
 
     fn journal(script: &str) -> Vec<Entry> {
         let mut turn = 0;
@@ -283,39 +293,21 @@ mod tests {
             .collect()
     }
 
-    fn walk(branch: &[Entry]) -> Cuts {
-        let mut units = Units::default();
-        let mut cuts = Cuts::new(CutPolicy { min_fold: 8_000, brief_chars: 2_000, blacklist: BTreeSet::from(["held".to_owned()]) });
-        for (index, entry) in branch.iter().enumerate() {
-            let ripe = units.observe(entry);
-            let newest_user = branch[..=index].iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
-            cuts.ripened(ripe, &branch[..=index], newest_user);
-        }
-        cuts
-    }
-
-    fn spans(cuts: &Cuts) -> Vec<(FoldKind, Vec<usize>)> {
-        cuts.marks().iter().map(|cut| (cut.kind, cut.parts())).collect()
-    }
-
-    /// Every result shown has its call shown before it; with `whole`, every call its result too.
-    fn assert_paired(branch: &[Entry], whole: bool) {
-        let mut open: BTreeSet<String> = BTreeSet::new();
-        for message in projection(branch).iter().flat_map(|projected| projected.messages.iter().map(|message| (projected.source, message))) {
-            match (message.0.kind(), message.1.role.as_str()) {
-                (Kind::Message(Role::ToolResult { call_id, .. }), _) => {
-                    assert!(open.remove(&call_id.to_string_lossy()), "a result without its call: {}", message.0.id());
-                }
-                (_, "assistant") => {
-                    let calls = message.0.content().blocks();
-                    open.extend(
-                        calls.iter().filter(|block| block.kind == BlockKind::ToolCall).filter_map(|block| Some(block.call()?.0.to_string_lossy())),
-                    );
-                }
-                _ => {}
+    fn walk(branch: &[Entry]) -> (Context, Cuts) {
+        let (mut context, mut units) = (Context::default(), Units::default());
+        let mut cuts = Cuts::new(CutPolicy { min_fold: 8_000, brief_chars: 2_000 });
+        for entry in branch {
+            context.push(entry, Size::of_original(entry));
+            for unit in units.observe(entry) {
+                let number = context.ripened(unit, &BTreeSet::from(["held".to_owned()]));
+                cuts.walk(number, &context, context.newest_user());
             }
         }
-        assert!(!whole || open.is_empty(), "calls without results: {open:?}");
+        (context, cuts)
+    }
+
+    fn spans((context, cuts): &(Context, Cuts)) -> Vec<(FoldKind, Vec<usize>)> {
+        cuts.marks(context).iter().map(|cut| (cut.kind, cut.parts(context))).collect()
     }
 
     #[test]
@@ -326,34 +318,43 @@ mod tests {
 
     #[test]
     fn the_newest_batch_stays_raw() {
-        assert!(walk(&journal("u C1 r9000")).marks().is_empty());
+        assert!(spans(&walk(&journal("u C1 r9000"))).is_empty());
     }
 
     #[test]
-    fn a_chat_is_carried_by_an_older_user_message_and_keeps_its_words() {
-        let branch = journal("u10 a9000 u20 a9000 u30 a1");
-        let cuts = walk(&branch);
-        let [first, second] = cuts.marks() else { panic!("{cuts:?}") };
-        assert_eq!((&first.carrier, first.parts()), (&Carrier::User(0), vec![1]));
-        assert_eq!((&second.carrier, second.parts()), (&Carrier::User(2), vec![3]));
-        let edit = first.render(&branch, 2_000).edits[0].1.clone().expect("a replacement");
-        assert!(edit.starts_with(r#"[{"type":"text","text":"qqqqqqqqqq"},{"type":"text","text":"⟦pi-fold"#), "{edit}");
+    fn a_chat_is_carried_by_an_older_user_message() {
+        let (context, cuts) = walk(&journal("u10 a9000 u20 a9000 u30 a1"));
+        let marks = cuts.marks(&context);
+        let carriers: Vec<_> = marks.iter().map(|cut| (&cut.carrier, cut.parts(&context))).collect();
+        assert_eq!(carriers, [(&Carrier::User(0), vec![1]), (&Carrier::User(2), vec![3])]);
     }
 
     #[test]
     fn the_newest_user_message_never_carries() {
-        assert!(walk(&journal("u a9000 a1")).marks().is_empty());
+        assert!(spans(&walk(&journal("u a9000 a1"))).is_empty());
+    }
+
+    fn held(branch: &mut [Entry], at: usize) {
+        for (at, from, to) in [(at, "\"name\":\"t\"", "\"name\":\"held\""), (at + 1, "\"toolName\":\"t\"", "\"toolName\":\"held\"")] {
+            branch[at] = Entry::parse(&branch[at].line().replace(from, to)).expect("an entry");
+        }
     }
 
     #[test]
-    fn a_run_that_meets_a_held_batch_is_trapped_and_said() {
-        let mut branch = journal("u C1 r3000 C1 r9000 a");
-        let line = branch[4].line().replace("\"toolName\":\"t\"", "\"toolName\":\"held\"");
-        branch[4] = Entry::parse(&line).expect("an entry");
-        branch[3] = Entry::parse(&branch[3].line().replace("\"name\":\"t\"", "\"name\":\"held\"")).expect("an entry");
-        let cuts = walk(&branch);
-        assert!(cuts.marks().is_empty());
-        assert_eq!(cuts.trapped().len(), 1);
+    fn a_light_remainder_joins_the_cut_before_it_and_closes_alone_without_one() {
+        let mut branch = journal("u C1 r9000 C1 r3000 C1 r10 a");
+        held(&mut branch, 5);
+        assert_eq!(spans(&walk(&branch)), [(FoldKind::Span, vec![2, 3, 4])]);
+        let mut branch = journal("u C1 r3000 C1 r10 a");
+        held(&mut branch, 3);
+        assert_eq!(spans(&walk(&branch)), [(FoldKind::Tool, vec![2])]);
+    }
+
+    #[test]
+    fn a_remainder_without_a_carrier_stays_raw() {
+        let mut branch = journal("a3000 C1 r10 a");
+        held(&mut branch, 1);
+        assert!(spans(&walk(&branch)).is_empty());
     }
 
     #[test]
@@ -362,46 +363,19 @@ mod tests {
         let mut branch = journal("u C1 r10 C1 r10 a");
         let heavy = branch[1].line().replace("\"arguments\":{}", &format!("\"arguments\":{{\"content\":\"{}\"}}", "y".repeat(20_000)));
         branch[1] = Entry::parse(&heavy).expect("an entry");
-        let cuts = walk(&branch);
-        assert_eq!(spans(&cuts), [(FoldKind::Span, vec![1, 2, 4])]);
-        assert_eq!(cuts.marks()[0].carrier, Carrier::Result { answer: 3, result: 4, others: vec![] });
-    }
-
-    #[test]
-    fn what_stands_in_place_is_at_most_half_of_what_it_hides() {
-        let branch = journal("u C3 r9000 r10 r10 C1 r4000 C1 r3000 a2000 u a3000 u a9000 a");
-        let cuts = walk(&branch);
-        assert!(cuts.marks().len() >= 2, "{:?}", spans(&cuts));
-        for cut in cuts.marks() {
-            let rendered = cut.render(&branch, 2_000);
-            assert!(rendered.hidden >= 8_000 && rendered.shown * 2 <= rendered.hidden, "{} for {}", rendered.shown, rendered.hidden);
-        }
-    }
-
-    #[test]
-    fn every_prefix_of_the_edits_keeps_calls_and_results_paired() {
-        let branch = journal("u C3 r5000 r10 r10 C2 r2000 r2000 C1 r9000 a2000 u a3000 u a9000 C1 r1 a");
-        let cuts = walk(&branch);
-        assert!(!cuts.marks().is_empty());
-        let mut edited = branch.clone();
-        for cut in cuts.marks() {
-            for (index, (at, content)) in cut.render(&branch, 2_000).edits.into_iter().enumerate() {
-                let replacement = content.map_or("null".to_owned(), |content| format!("{{\"content\":{content}}}"));
-                let line = format!(r#"{{"type":"context_edit","id":"x{at}-{index}","targetId":"{}","replacement":{replacement}}}"#, branch[at].id());
-                edited.push(Entry::parse(&line).expect("an edit"));
-                assert_paired(&edited, false);
-            }
-            assert_paired(&edited, true);
-        }
+        let walked = walk(&branch);
+        assert_eq!(spans(&walked), [(FoldKind::Span, vec![1, 2, 4])]);
+        assert_eq!(walked.1.marks(&walked.0)[0].carrier, Carrier::Result { answer: 3, result: 4, others: vec![] });
     }
 
     #[test]
     fn a_longer_branch_never_changes_a_closed_cut() {
         let branch = journal("u C3 r5000 r10 r10 C2 r2000 r2000 C1 r9000 a2000 u a3000 u a9000 C1 r1 u a9000 u a");
-        let whole = walk(&branch);
+        let whole = spans(&walk(&branch));
+        assert!(whole.len() >= 3);
         for end in 1..branch.len() {
-            let prefix = walk(&branch[..end]);
-            assert_eq!(prefix.marks(), &whole.marks()[..prefix.marks().len()], "after {end} entries");
+            let prefix = spans(&walk(&branch[..end]));
+            assert_eq!(prefix, whole[..prefix.len()], "after {end} entries");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! from a tool is quoted line by line as data, and text that looks like a marker of ours is disarmed, because a model believes markers.
 
 use crate::journal::Digest;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The version of the rules that write deterministic briefs and placeholders.
@@ -35,31 +35,54 @@ impl FoldKind {
     }
 }
 
-/// A fold's name: `f_` and the first hexadecimal digits of the SHA-256 of its kind and its parts.
-///
-/// Not of the session's id, so that a fork keeps its folds.
+/// What a fold is, as one digest: its kind, its parts and its children. Not the session, so that a fork keeps its folds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoldName(Digest);
+
+impl FoldName {
+    /// Names a fold by its parts (entry ids with the digests of the originals) and children (fold ids with the digests of their names).
+    ///
+    /// ```
+    /// use fold_runtime::{fold::{FoldKind, FoldName}, journal::Digest};
+    /// let parts = [("a1", Digest::of(b"one")), ("a2", Digest::of(b"two"))];
+    /// let name = FoldName::of(FoldKind::Span, parts, []);
+    /// assert_eq!(name.id(12).as_str().len(), 14);
+    /// assert_ne!(name, FoldName::of(FoldKind::Tool, parts, []));
+    /// ```
+    pub fn of<'a>(kind: FoldKind, parts: impl IntoIterator<Item = (&'a str, Digest)>, children: impl IntoIterator<Item = (&'a str, Digest)>) -> Self {
+        let mut text = kind.name().to_owned();
+        for (sign, (id, digest)) in parts.into_iter().map(|part| ("", part)).chain(children.into_iter().map(|child| ("+", child))) {
+            // The length keeps ids apart whatever characters they hold.
+            let _ = write!(text, "\n{sign}{}:{id}:{digest}", id.len());
+        }
+        FoldName(Digest::of(text.as_bytes()))
+    }
+
+    /// The digest itself.
+    pub fn digest(self) -> Digest {
+        self.0
+    }
+
+    /// `f_` and the first `digits` (12 to 64) hexadecimal digits: 12 unless two folds collide.
+    pub fn id(self, digits: usize) -> FoldId {
+        FoldId(format!("f_{}", &self.0.to_string()[..digits.clamp(12, 64)]))
+    }
+}
+
+/// How a fold is addressed: `f_` and hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoldId(String);
 
 impl FoldId {
-    /// Names a fold by its parts: entry ids (or child fold ids) with the digests of their originals. `digits` is 12 unless two folds
-    /// collide.
-    ///
-    /// ```
-    /// use fold_runtime::{fold::{FoldId, FoldKind}, journal::Digest};
-    /// let parts = [("a1", Digest::of(b"one")), ("a2", Digest::of(b"two"))];
-    /// let id = FoldId::of(FoldKind::Span, parts, 12);
-    /// assert_eq!(id.to_string().len(), 14);
-    /// assert_ne!(id, FoldId::of(FoldKind::Tool, parts, 12));
-    /// ```
-    pub fn of<'a>(kind: FoldKind, parts: impl IntoIterator<Item = (&'a str, Digest)>, digits: usize) -> Self {
-        let mut text = kind.name().to_owned();
-        for (id, digest) in parts {
-            // The length keeps ids apart whatever characters they hold.
-            text.push_str(&format!("\n{}:{id}:{digest}", id.len()));
-        }
-        let hex = Digest::of(text.as_bytes()).to_string();
-        FoldId(format!("f_{}", &hex[..digits.clamp(12, 64)]))
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<str> for FoldId {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -172,7 +195,7 @@ mod tests {
     use super::*;
 
     fn id() -> FoldId {
-        FoldId::of(FoldKind::Tool, [("a", Digest::of(b"a"))], 12)
+        FoldName::of(FoldKind::Tool, [("a", Digest::of(b"a"))], []).id(12)
     }
 
     #[test]
@@ -195,8 +218,9 @@ mod tests {
     fn ids_with_odd_characters_cannot_make_two_part_lists_look_alike() {
         let digest = Digest::of(b"x");
         let joined = format!("a:{digest}\n1:b");
-        let one = FoldId::of(FoldKind::Span, [(joined.as_str(), digest)], 12);
-        assert_ne!(one, FoldId::of(FoldKind::Span, [("a", digest), ("b", digest)], 12));
+        let one = FoldName::of(FoldKind::Span, [(joined.as_str(), digest)], []);
+        assert_ne!(one, FoldName::of(FoldKind::Span, [("a", digest), ("b", digest)], []));
+        assert_ne!(FoldName::of(FoldKind::Span, [("a", digest)], []), FoldName::of(FoldKind::Span, [], [("a", digest)]));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Units {
                 self.unripe.push(Unit { kind: UnitKind::Irregular, entries: vec![at] });
                 Vec::new()
             }
-            Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange | Kind::Other => Vec::new(),
+            Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange { .. } | Kind::Other => Vec::new(),
         }
     }
 

@@ -6,7 +6,7 @@
 use super::digest::Digest;
 use super::json::{Fields, Text, elements};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An entry of a session journal. Cloning shares the bytes.
 #[derive(Clone, Debug)]
@@ -18,7 +18,10 @@ struct Inner {
     id: Box<str>,
     parent: Option<Box<str>>,
     kind: Kind,
-    digest: Digest,
+    /// Where the message and the content (of a message, a custom message or a replacement) lie in the line.
+    message: Range<usize>,
+    content: Range<usize>,
+    digest: OnceLock<Digest>,
 }
 
 /// What an entry is, as far as the window is concerned.
@@ -48,7 +51,10 @@ pub enum Kind {
     /// A summary of a branch that was left.
     BranchSummary,
     /// Another model from here on.
-    ModelChange,
+    ModelChange {
+        /// `provider/model`.
+        model: Text,
+    },
     /// Anything else, known or not; never in context.
     Other,
 }
@@ -270,8 +276,8 @@ impl Entry {
         let fields = Fields::parse(line).ok_or(EntryError::NotAnObject)?;
         let id = identifier(&fields, "id").ok_or(EntryError::NoId)?;
         let parent = identifier(&fields, "parentId");
-        let kind = kind(&fields, version, identifier(&fields, "firstKeptEntryId"));
-        Ok(Self::assemble(line, id, parent, kind))
+        let kept = identifier(&fields, "firstKeptEntryId");
+        Ok(Self::assemble(line, &fields, id, parent, version, kept))
     }
 
     /// Reads a line of version 1, where position stands for identity: the caller says who it is, whose child, and, for a
@@ -280,11 +286,21 @@ impl Entry {
         let fields = Fields::parse(line).ok_or(EntryError::NotAnObject)?;
         let first_kept = fields.count("firstKeptEntryIndex").and_then(kept).map(String::into_boxed_str);
         let first_kept = first_kept.or_else(|| identifier(&fields, "firstKeptEntryId"));
-        Ok(Self::assemble(line, id.into(), parent.map(String::into_boxed_str), kind(&fields, 1, first_kept)))
+        Ok(Self::assemble(line, &fields, id.into(), parent.map(String::into_boxed_str), 1, first_kept))
     }
 
-    fn assemble(line: &str, id: Box<str>, parent: Option<Box<str>>, kind: Kind) -> Self {
-        Entry(Arc::new(Inner { digest: Digest::of(line.as_bytes()), line: line.into(), id, parent, kind }))
+    fn assemble(line: &str, fields: &Fields<'_>, id: Box<str>, parent: Option<Box<str>>, version: u64, first_kept: Option<Box<str>>) -> Self {
+        let message = fields.raw("message").filter(|raw| raw.starts_with('{'));
+        let parsed = message.and_then(Fields::parse);
+        let kind = kind(fields, parsed.as_ref(), version, first_kept);
+        let content = match &kind {
+            Kind::CustomMessage => fields.raw("content"),
+            Kind::ContextEdit { .. } => fields.raw("replacement").and_then(Fields::parse).and_then(|replacement| replacement.raw("content")),
+            _ => parsed.as_ref().and_then(|message| message.raw("content")),
+        };
+        let range = |part: Option<&str>| part.map_or(0..0, |part| range_in(line, part));
+        let (message, content) = (range(message), range(content.filter(|raw| *raw != "null")));
+        Entry(Arc::new(Inner { line: line.into(), id, parent, kind, message, content, digest: OnceLock::new() }))
     }
 
     /// The exact line.
@@ -307,9 +323,9 @@ impl Entry {
         &self.0.kind
     }
 
-    /// The SHA-256 of the exact line.
+    /// The SHA-256 of the exact line, computed when first asked for: most entries are never folded.
     pub fn digest(&self) -> Digest {
-        self.0.digest
+        *self.0.digest.get_or_init(|| Digest::of(self.0.line.as_bytes()))
     }
 
     /// A field of the entry itself, as JSON text.
@@ -320,17 +336,16 @@ impl Entry {
 
     /// A field of the entry's message, as JSON text.
     pub fn message_field(&self, name: &str) -> Option<&str> {
-        let raw = Fields::parse(self.field("message")?)?.raw(name)?;
-        Some(&self.0.line[range_in(&self.0.line, raw)])
+        Fields::parse(&self.0.line[self.0.message.clone()])?.raw(name)
     }
 
     /// The content of a message or custom message; empty where Pi reads an empty list.
     pub fn content(&self) -> Content<'_> {
-        let raw = match self.kind() {
-            Kind::CustomMessage => self.field("content"),
-            _ => self.message_field("content"),
-        };
-        raw.filter(|raw| *raw != "null").map_or(Content::EMPTY, Content)
+        if matches!(self.kind(), Kind::ContextEdit { .. }) { Content::EMPTY } else { self.stated_content() }
+    }
+
+    fn stated_content(&self) -> Content<'_> {
+        if self.0.content.is_empty() { Content::EMPTY } else { Content(&self.0.line[self.0.content.clone()]) }
     }
 
     /// Whether it is a *good answer*: complete, cut at the ceiling or asking for tools, and not empty.
@@ -341,9 +356,7 @@ impl Entry {
 
     /// The content a replacing context edit gives its target; `None` for any other entry.
     pub fn replacement(&self) -> Option<Content<'_>> {
-        let Kind::ContextEdit { omits: false, .. } = self.kind() else { return None };
-        let content = Fields::parse(self.field("replacement")?)?.raw("content");
-        Some(content.filter(|raw| *raw != "null").map_or(Content::EMPTY, Content))
+        matches!(self.kind(), Kind::ContextEdit { omits: false, .. }).then(|| self.stated_content())
     }
 }
 
@@ -358,10 +371,10 @@ fn identifier(fields: &Fields<'_>, name: &str) -> Option<Box<str>> {
     fields.text(name).map(|text| text.to_string_lossy().into())
 }
 
-fn kind(fields: &Fields<'_>, version: u64, first_kept: Option<Box<str>>) -> Kind {
+fn kind(fields: &Fields<'_>, message: Option<&Fields<'_>>, version: u64, first_kept: Option<Box<str>>) -> Kind {
     let Some(name) = fields.text("type") else { return Kind::Other };
     match name.as_bytes() {
-        b"message" => fields.raw("message").and_then(Fields::parse).map_or(Kind::Other, |message| Kind::Message(role(&message, version))),
+        b"message" => message.map_or(Kind::Other, |message| Kind::Message(role(message, version))),
         b"custom_message" => Kind::CustomMessage,
         b"custom" => Kind::Custom { custom_type: fields.text("customType").unwrap_or_default() },
         b"context_edit" => match (identifier(fields, "targetId"), fields.raw("replacement")) {
@@ -371,7 +384,7 @@ fn kind(fields: &Fields<'_>, version: u64, first_kept: Option<Box<str>>) -> Kind
         b"compaction" => Kind::Compaction { first_kept },
         // A branch summary without text contributes nothing.
         b"branch_summary" if fields.text("summary").is_some_and(|text| !text.as_bytes().is_empty()) => Kind::BranchSummary,
-        b"model_change" => Kind::ModelChange,
+        b"model_change" => Kind::ModelChange { model: model_name(fields, "modelId") },
         _ => Kind::Other,
     }
 }
@@ -403,9 +416,13 @@ fn assistant(message: &Fields<'_>) -> Assistant {
         b"aborted" => StopReason::Aborted,
         _ => StopReason::Other,
     });
-    let name = |field| message.text(field).unwrap_or_default().to_string_lossy();
-    let model = Text::from(format!("{}/{}", name("provider"), name("model")).as_str());
-    Assistant { stop, usage: message.raw("usage").and_then(Fields::parse).and_then(|usage| usage_of(&usage)), model }
+    Assistant { stop, usage: message.raw("usage").and_then(Fields::parse).and_then(|usage| usage_of(&usage)), model: model_name(message, "model") }
+}
+
+/// `provider/model`.
+fn model_name(fields: &Fields<'_>, model: &str) -> Text {
+    let name = |field| fields.text(field).unwrap_or_default().to_string_lossy();
+    Text::from(format!("{}/{}", name("provider"), name(model)).as_str())
 }
 
 fn usage_of(fields: &Fields<'_>) -> Option<Usage> {

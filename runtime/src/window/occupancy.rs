@@ -4,7 +4,7 @@
 //! bytes count at the densest measured rate, freed ones at the thinnest. Nothing here decides anything; it only never flatters.
 
 use super::{Band, IMAGE_TOKENS, Rate, Size};
-use crate::journal::Usage;
+use crate::journal::{Text, Usage};
 
 /// Tokens between two measurements before their difference says something about the rate (fold law, occupancy).
 const INCREMENT: u64 = 5_000;
@@ -25,6 +25,8 @@ const ERRORS: usize = 8;
 pub struct Occupancy {
     /// The last good usage of the current model.
     anchor: Option<u64>,
+    /// The model in force, as the newest answer or model change names it.
+    model: Option<Text>,
     added: Size,
     freed_bytes: i64,
     freed_images: i64,
@@ -70,13 +72,17 @@ impl Occupancy {
         self.waiting = true;
     }
 
-    /// Another model counts from here on: what the last one measured says nothing.
-    pub fn model_changed(&mut self) {
-        *self = Occupancy { shown: self.shown, added: self.shown, waiting: self.waiting, ..Self::default() };
+    /// This model counts from here on: what another one measured says nothing.
+    pub fn model(&mut self, name: &Text) {
+        if self.model.as_ref().is_some_and(|model| model != name) {
+            *self = Occupancy { shown: self.shown, added: self.shown, waiting: self.waiting, ..Self::default() };
+        }
+        self.model = Some(name.clone());
     }
 
     /// A good answer of this size was appended, with what the provider measured, if it did.
-    pub fn answered(&mut self, usage: Option<Usage>, answer: Size) {
+    pub fn answered(&mut self, model: &Text, usage: Option<Usage>, answer: Size) {
+        self.model(model);
         self.waiting = false;
         let Some(usage) = usage else { return self.added(answer) };
         if self.anchor.is_some() {
@@ -179,6 +185,10 @@ mod tests {
         Size { bytes, images: 0 }
     }
 
+    fn model() -> Text {
+        Text::from("provider/model")
+    }
+
     fn usage(prompt: u64) -> Option<Usage> {
         Some(Usage { input: prompt, total: prompt, ..Usage::default() })
     }
@@ -188,7 +198,7 @@ mod tests {
         let mut occupancy = Occupancy::new();
         for step in 1..=steps {
             occupancy.added(text(bytes));
-            occupancy.answered(usage(overhead + step * bytes / rate), text(0));
+            occupancy.answered(&model(), usage(overhead + step * bytes / rate), text(0));
         }
         occupancy
     }
@@ -206,7 +216,7 @@ mod tests {
         let mut occupancy = run(10, 1_200, 3, 0);
         occupancy.changed();
         occupancy.added(text(60_000));
-        occupancy.answered(usage(24_000), text(0));
+        occupancy.answered(&model(), usage(24_000), text(0));
         assert_eq!(occupancy.rate_min(), Rate::UNMEASURED);
     }
 
@@ -214,10 +224,10 @@ mod tests {
     fn an_edit_after_the_answer_that_follows_its_record_breaks_the_increment_too() {
         let mut occupancy = run(10, 1_200, 3, 0);
         occupancy.changed();
-        occupancy.answered(usage(4_000), text(0));
+        occupancy.answered(&model(), usage(4_000), text(0));
         occupancy.freed(20_000, 0);
         occupancy.added(text(44_000));
-        occupancy.answered(usage(10_000), text(0));
+        occupancy.answered(&model(), usage(10_000), text(0));
         assert_eq!(occupancy.rate_min(), Rate::UNMEASURED);
     }
 
@@ -226,7 +236,7 @@ mod tests {
         let mut occupancy = run(1, 0, 1, 0);
         for (bytes, total) in [(15_000, 5_000), (40_000, 10_000)] {
             occupancy.added(text(bytes));
-            occupancy.answered(usage(total), text(0));
+            occupancy.answered(&model(), usage(total), text(0));
         }
         let before = occupancy.tokens();
         occupancy.freed(8_000, 0);
@@ -241,7 +251,7 @@ mod tests {
         let mut occupancy = run(1, 400, 4, 8_000);
         assert_eq!(occupancy.margin(&band), 1_000);
         occupancy.added(text(4_000));
-        occupancy.answered(usage(8_100 + 1_000 + 2_500), text(0));
+        occupancy.answered(&model(), usage(8_100 + 1_000 + 2_500), text(0));
         assert_eq!(occupancy.margin(&band), 2_500);
     }
 
@@ -249,14 +259,16 @@ mod tests {
     fn a_provider_without_usage_still_fills_the_window() {
         let mut occupancy = Occupancy::new();
         occupancy.added(text(4_000));
-        occupancy.answered(None, text(400));
+        occupancy.answered(&model(), None, text(400));
         assert_eq!(occupancy.tokens(), 1_100);
     }
 
     #[test]
     fn a_model_switch_estimates_the_whole_window_again() {
         let mut occupancy = run(5, 4_000, 4, 9_000);
-        occupancy.model_changed();
+        occupancy.model(&model());
+        assert_eq!(occupancy.tokens(), 14_000);
+        occupancy.model(&Text::from("provider/other"));
         assert_eq!(occupancy.tokens(), 5_000);
     }
 
@@ -265,7 +277,7 @@ mod tests {
         let mut occupancy = Occupancy::new();
         occupancy.freed(i64::MIN, i64::MIN);
         occupancy.freed(i64::MAX, i64::MAX);
-        occupancy.answered(usage(u64::MAX), text(1));
+        occupancy.answered(&model(), usage(u64::MAX), text(1));
         occupancy.added(text(1));
         assert_eq!(occupancy.tokens(), u64::MAX);
     }

@@ -126,6 +126,6 @@ fn messages<'a>(source: &'a Entry, edit: Option<&'a Entry>) -> Vec<Message<'a>> 
             let summary = message("compactionSummary", MessageContent::Summary(source.field("summary").unwrap_or("\"\"")));
             system.into_iter().chain([summary]).collect()
         }
-        Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange | Kind::Other => Vec::new(),
+        Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange { .. } | Kind::Other => Vec::new(),
     }
 }

@@ -1,0 +1,129 @@
+//! What the branch holds and shows, entry by entry, and the units found in it.
+//!
+//! Kept up to date as entries arrive; every question a walk or a commit asks is answered from here without reading the branch again.
+
+use super::unit::{Unit, UnitKind};
+use crate::journal::{Entry, Kind, Role};
+use crate::window::Size;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How an entry stands in the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// As it was written.
+    Raw,
+    /// With another content.
+    Replaced,
+    /// Not at all: omitted, or before the kept range of a compaction.
+    Gone,
+}
+
+/// The branch and what was learned of it. Positions index `entries`, unit numbers index `units`.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    pub entries: Vec<Entry>,
+    pub by_id: BTreeMap<String, usize>,
+    /// Size of each original.
+    pub original: Vec<Size>,
+    /// Size of what is shown of it.
+    pub shown: Vec<Size>,
+    pub state: Vec<Shown>,
+    /// Ripe units, in branch order.
+    pub units: Vec<Unit>,
+    /// The ripe unit of each entry that is in one.
+    pub unit_of: Vec<Option<usize>>,
+    /// Units that are held by choice.
+    pub held: BTreeSet<usize>,
+    /// Units that end a run and a group: enders and held ones.
+    pub ends: BTreeSet<usize>,
+    /// Entries whose content someone else edited.
+    pub foreign: BTreeSet<usize>,
+    pub users: Vec<usize>,
+    /// Good answers so far, and how many there were when each entry came.
+    pub answers: usize,
+    pub answers_before: Vec<usize>,
+    /// The newest compaction, and the first position it keeps.
+    pub compaction: Option<(usize, usize)>,
+}
+
+impl Context {
+    /// Appends an entry that shows its original.
+    pub fn push(&mut self, entry: &Entry, size: Size) -> usize {
+        let at = self.entries.len();
+        self.entries.push(entry.clone());
+        self.by_id.insert(entry.id().to_owned(), at);
+        self.original.push(size);
+        self.shown.push(size);
+        self.state.push(Shown::Raw);
+        self.unit_of.push(None);
+        self.answers_before.push(self.answers);
+        if entry.kind() == &Kind::Message(Role::User) {
+            self.users.push(at);
+        }
+        at
+    }
+
+    /// Takes a unit that became ripe; answers with its number.
+    pub fn ripened(&mut self, unit: Unit, blacklist: &BTreeSet<String>) -> usize {
+        let number = self.units.len();
+        for &at in &unit.entries {
+            self.unit_of[at] = Some(number);
+        }
+        let held = unit.kind == UnitKind::Batch
+            && unit.entries.iter().any(|&at| match self.entries[at].kind() {
+                Kind::Message(Role::ToolResult { tool, .. }) => blacklist.contains(&tool.to_string_lossy()),
+                _ => false,
+            });
+        if held {
+            self.held.insert(number);
+        }
+        if held || unit.kind == UnitKind::Ender {
+            self.ends.insert(number);
+        }
+        self.units.push(unit);
+        number
+    }
+
+    /// The newest message of a person.
+    pub fn newest_user(&self) -> Option<usize> {
+        self.users.last().copied()
+    }
+
+    /// Whether an edit of ours may touch the entry: somebody else's content is left alone.
+    pub fn is_foreign(&self, unit: usize) -> bool {
+        !self.foreign.is_empty() && self.units[unit].entries.iter().any(|at| self.foreign.contains(at))
+    }
+
+    /// Whether a commit could move it: ripe, not held, editable, nobody else's.
+    pub fn is_movable(&self, at: usize) -> bool {
+        let free = |unit: usize| {
+            !self.held.contains(&unit) && matches!(self.units[unit].kind, UnitKind::User | UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
+        };
+        self.unit_of[at].is_some_and(free) && !self.foreign.contains(&at)
+    }
+
+    /// Whether something ripe in context is held by choice.
+    pub fn holds(&self) -> bool {
+        let kept = self.compaction.map_or(0, |(_, kept)| kept);
+        self.held.iter().any(|&unit| self.units[unit].entries[0] >= kept)
+    }
+
+    /// Weight of the originals.
+    pub fn weight(&self, positions: impl IntoIterator<Item = usize>) -> u64 {
+        positions.into_iter().map(|at| self.original[at].weight()).sum()
+    }
+
+    /// The positions in context in the order in which the model sees them.
+    pub fn in_context(&self) -> impl Iterator<Item = usize> {
+        let (first, kept, compaction) = match self.compaction {
+            Some((compaction, kept)) => (Some(compaction), kept, compaction),
+            None => (None, 0, 0),
+        };
+        first.into_iter().chain((kept..self.entries.len()).filter(move |at| first.is_none() || *at != compaction))
+    }
+
+    /// Units of a kind that counts, after one unit and before another.
+    pub fn between(&self, after: usize, before: usize) -> std::ops::Range<usize> {
+        (after + 1).min(before)..before
+    }
+}

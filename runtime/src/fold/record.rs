@@ -1,0 +1,176 @@
+//! The commit record: what a commit intends, as one custom entry; written first, read back in a live and a reopened session alike.
+
+use super::context::Context;
+use super::cut::Carrier;
+use super::lattice::{Fold, Lattice};
+use super::text::{BRIEF_VERSION, FoldKind, FoldName};
+use super::unit::UnitKind;
+use crate::journal::{Digest, Entry, Fields, Kind, Role};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// The custom type of a commit record.
+pub const COMMIT_RECORD: &str = "pi-fold.commit";
+
+/// A commit record as read back. What cannot be read is no record: its edits then stand as anybody's.
+pub(crate) struct Record {
+    folds: Vec<Stored>,
+    targets: Vec<String>,
+}
+
+/// A fold with the units it claims and the digests its record holds for its parts.
+type Claim = (Fold, BTreeSet<usize>, Vec<Digest>);
+
+struct Stored {
+    id: String,
+    kind: FoldKind,
+    name: FoldName,
+    carrier: String,
+    parts: Vec<String>,
+    digests: Vec<Digest>,
+    children: Vec<String>,
+}
+
+impl Record {
+    /// Writes the data of a record.
+    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(&Fold, Vec<FoldName>)], edits: &[(usize, Option<String>)]) -> String {
+        let mut data = format!("{{\"v\":1,\"trigger\":\"{trigger}\",\"brief_version\":{BRIEF_VERSION},\"bound\":{bound},\"folds\":[");
+        let id = |at: usize| serde_json::Value::from(context.entries[at].id());
+        let comma = |index: usize| if index == 0 { "" } else { "," };
+        for (index, (fold, children)) in folds.iter().enumerate() {
+            let (kind, carrier) = (fold.kind.name(), id(fold.carrier.position()));
+            let _ = write!(data, "{}{{\"id\":\"{}\",\"kind\":\"{kind}\",\"carrier\":{carrier},\"parts\":[", comma(index), fold.id);
+            for (index, &at) in fold.parts.iter().enumerate() {
+                let _ = write!(data, "{}[{},\"{}\"]", comma(index), id(at), context.entries[at].digest());
+            }
+            data.push(']');
+            if !children.is_empty() {
+                data.push_str(",\"children\":[");
+                for (index, (child, name)) in fold.children.iter().zip(children).enumerate() {
+                    let _ = write!(data, "{}[\"{child}\",\"{}\"]", comma(index), name.digest());
+                }
+                data.push(']');
+            }
+            data.push('}');
+        }
+        data.push_str("],\"edits\":[");
+        for (index, (at, content)) in edits.iter().enumerate() {
+            let digest = content.as_deref().map_or("null".to_owned(), |content| format!("\"{}\"", Digest::of(content.as_bytes())));
+            let _ = write!(data, "{}[{},{digest}]", comma(index), id(*at));
+        }
+        data.push_str("]}");
+        data
+    }
+
+    /// Reads a record; `None` if the entry is none, or names a fold by other parts than its id stands for.
+    pub fn parse(entry: &Entry) -> Option<Self> {
+        #[derive(serde::Deserialize)]
+        struct Data {
+            v: u32,
+            folds: Vec<FoldData>,
+            edits: Vec<(String, Option<String>)>,
+        }
+        #[derive(serde::Deserialize)]
+        struct FoldData {
+            id: String,
+            kind: String,
+            carrier: String,
+            parts: Vec<(String, String)>,
+            #[serde(default)]
+            children: Vec<(String, String)>,
+        }
+        let data: Data = serde_json::from_str(Fields::parse(entry.line())?.raw("data")?).ok().filter(|data: &Data| data.v == 1)?;
+        let digests = |named: Vec<(String, String)>| -> Option<Vec<(String, Digest)>> {
+            named.into_iter().map(|(id, hex)| Some((id, Digest::parse(&hex)?))).collect()
+        };
+        let fold = |data: FoldData| {
+            let kind = [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|kind| kind.name() == data.kind)?;
+            let (parts, children) = (digests(data.parts)?, digests(data.children)?);
+            let name = FoldName::of(kind, pairs(&parts), pairs(&children));
+            if name.id(data.id.len().saturating_sub(2)).as_str() != data.id {
+                return None;
+            }
+            let (parts, digests) = parts.into_iter().unzip();
+            Some(Stored {
+                id: data.id,
+                kind,
+                name,
+                carrier: data.carrier,
+                parts,
+                digests,
+                children: children.into_iter().map(|(id, _)| id).collect(),
+            })
+        };
+        let folds = data.folds.into_iter().map(fold).collect::<Option<_>>()?;
+        Some(Record { folds, targets: data.edits.into_iter().map(|(target, _)| target).collect() })
+    }
+
+    /// The entries whose edits it promises.
+    pub fn targets<'a>(&'a self, by_id: &'a BTreeMap<String, usize>) -> impl Iterator<Item = usize> + 'a {
+        self.targets.iter().filter_map(|target| by_id.get(target).copied())
+    }
+
+    /// The folds it makes, with the units each claims, as far as they fit the branch; `None` if one does not.
+    pub fn folds(&self, context: &Context, lattice: &Lattice) -> Option<Vec<Claim>> {
+        let mut made: BTreeMap<String, Fold> = BTreeMap::new();
+        let mut out = Vec::new();
+        for stored in &self.folds {
+            let (fold, units) = stored.on(context, lattice, &made)?;
+            made.insert(stored.id.clone(), fold.clone());
+            out.push((fold, units, stored.digests.clone()));
+        }
+        Some(out)
+    }
+}
+
+fn pairs(list: &[(String, Digest)]) -> impl Iterator<Item = (&str, Digest)> {
+    list.iter().map(|(id, digest)| (id.as_str(), *digest))
+}
+
+impl Stored {
+    fn on(&self, context: &Context, lattice: &Lattice, made: &BTreeMap<String, Fold>) -> Option<(Fold, BTreeSet<usize>)> {
+        let parts: Vec<usize> = self.parts.iter().map(|id| context.by_id.get(id).copied()).collect::<Option<_>>()?;
+        let id = self.name.id(self.id.len() - 2);
+        let children: Vec<&Fold> =
+            self.children.iter().map(|child| made.get(child).or_else(|| lattice.folds.get(child.as_str()))).collect::<Option<_>>()?;
+        let at = context.by_id.get(&self.carrier).copied()?;
+        let carrier = match context.entries[at].kind() {
+            Kind::Message(Role::ToolResult { .. }) => {
+                let batch = &context.units[context.unit_of[at]?];
+                let results = batch.entries.get(1..).filter(|_| batch.kind == UnitKind::Batch)?;
+                Carrier::Result { answer: batch.entries[0], result: at, others: results.iter().copied().filter(|&other| other != at).collect() }
+            }
+            Kind::Message(Role::User) => Carrier::User(at),
+            Kind::CustomMessage | Kind::Message(Role::Custom) => Carrier::Custom(at),
+            _ => return None,
+        };
+        let is_user = |at: &usize| context.entries[*at].kind() == &Kind::Message(Role::User);
+        let mut units = BTreeSet::new();
+        for &at in parts.iter().filter(|at| !is_user(at)) {
+            units.insert(context.unit_of[at]?);
+        }
+        let of_children = children.iter().flat_map(|child| [child.units.0, child.units.1]);
+        let (first, last) = of_children
+            .clone()
+            .chain(units.iter().copied())
+            .fold(None, |range: Option<(usize, usize)>, unit| Some(range.map_or((unit, unit), |(first, last)| (first.min(unit), last.max(unit)))))?;
+        let hidden = children.iter().map(|child| (child.first, child.last)).chain(parts.iter().map(|&at| (at, at)));
+        let (first_hidden, last_hidden) = hidden.fold((usize::MAX, 0), |(first, last), (from, to)| (first.min(from), last.max(to)));
+        let fold = Fold {
+            id,
+            name: self.name,
+            kind: self.kind,
+            depth: 1 + children.iter().map(|child| child.depth).max().unwrap_or(0),
+            carrier,
+            children: children.iter().map(|child| child.id.clone()).collect(),
+            units: (first, last),
+            placeholder: 0,
+            entries: parts.len() + children.iter().map(|child| child.entries).sum::<usize>(),
+            first: first_hidden,
+            last: last_hidden,
+            gist: children.first().map_or_else(|| super::commit::gist_of(context, units.iter().copied()), |child| child.gist.clone()),
+            parts,
+        };
+        Some((fold, units))
+    }
+}
