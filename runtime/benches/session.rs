@@ -16,7 +16,7 @@ fn output(salt: usize, bytes: usize) -> String {
     let mut line = salt;
     while text.len() < bytes {
         line = line.wrapping_mul(25_214_903_917).wrapping_add(11);
-        let verdict = if line % 97 == 0 { "error: not found" } else { "ok" };
+        let verdict = if line.is_multiple_of(97) { "error: not found" } else { "ok" };
         text.push_str(&format!("src/module_{}/file_{}.rs:{}: {verdict}\\n", line % 31, line % 101, line % 1_009));
     }
     text.truncate(bytes);

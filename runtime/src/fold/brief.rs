@@ -295,12 +295,16 @@ fn telling(arguments: &str) -> String {
 fn text_of(entry: &Entry) -> String {
     let content = entry.content();
     if let Some(text) = content.string() {
-        return text.to_string_lossy();
+        return text.into_string_lossy();
     }
     let blocks = content.blocks();
-    let texts: Vec<String> =
-        blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(|block| Some(block.text()?.to_string_lossy())).collect();
-    texts.join("\n")
+    let mut texts = blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(|block| Some(block.text()?.into_string_lossy()));
+    let mut all = texts.next().unwrap_or_default();
+    for text in texts {
+        all.push('\n');
+        all.push_str(&text);
+    }
+    all
 }
 
 /// Signs of failure, in any ASCII case; one automaton, because results can be megabytes.

@@ -1,17 +1,17 @@
 //! Clipping a content: its text cut to head and tail, its images kept.
 
 use super::text::clip;
-use crate::journal::{Block, BlockKind, Content};
+use crate::journal::{Block, BlockKind, Content, Text};
 
 /// The content with all its text as one block of at most about `head` + `tail` bytes, followed by its images; `None` if there is
 /// nothing to gain. The marker names `entry`, which gives all of it back.
 pub fn clip_content(content: Content<'_>, entry: &str, head: usize, tail: usize) -> Option<String> {
     let blocks = content.blocks();
     let text = match content.string() {
-        Some(text) => text.to_string_lossy(),
+        Some(text) => text.into_string_lossy(),
         None => {
             let texts = blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(Block::text);
-            texts.map(|text| text.to_string_lossy()).collect::<Vec<_>>().join("\n")
+            texts.map(Text::into_string_lossy).collect::<Vec<_>>().join("\n")
         }
     };
     let clipped = format!("{{\"type\":\"text\",\"text\":{}}}", serde_json::Value::from(clip(&text, entry, head, tail)?));

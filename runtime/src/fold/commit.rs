@@ -131,6 +131,8 @@ struct Work<'a> {
     plan: &'a Planner<'a>,
     nodes: Vec<Node<'a>>,
     leaves: Vec<usize>,
+    /// Ids given to new folds, and what they name.
+    ids: BTreeMap<FoldId, FoldName>,
     /// Words left when the leaf and all before it are minted.
     words_after: Vec<Size>,
     /// Parents tried; `None` if there can be none or it would not be smaller.
@@ -140,7 +142,8 @@ struct Work<'a> {
 impl<'a> Planner<'a> {
     /// The smallest commit whose `estimate` of what it frees is at most `target`, else the largest; `None` if nothing can be folded.
     pub fn plan(&self, marks: &[Cow<'_, Cut>], target: u64, estimate: impl Fn(Freed) -> u64) -> Option<Outcome> {
-        let mut work = Work { plan: self, nodes: Vec::new(), leaves: Vec::new(), words_after: Vec::new(), tried: BTreeMap::new() };
+        let mut work =
+            Work { plan: self, nodes: Vec::new(), leaves: Vec::new(), ids: BTreeMap::new(), words_after: Vec::new(), tried: BTreeMap::new() };
         let existing: Vec<usize> = self.lattice.roots.values().map(|id| work.existing(&self.lattice.folds[id])).collect();
         let mut state = State { roots: existing.clone(), words: self.words, ..State::default() };
         work.fixpoint(&mut state, 0);
@@ -237,10 +240,7 @@ impl<'a> Work<'a> {
             freed = plus(freed, context.shown[at].minus(context.original[at]));
         }
         let node = self.finished(fold, text_of_brief, freed, hidden, gone, Vec::new());
-        lowers(node.freed).then(|| {
-            self.nodes.push(node);
-            self.nodes.len() - 1
-        })
+        self.keep(node)
     }
 
     /// Writes the placeholder and counts it.
@@ -251,6 +251,15 @@ impl<'a> Work<'a> {
         let lines = fold.carrier.others().len() * result_line(&fold.id).len();
         let freed = plus(freed, Size::default().minus(text(placeholder.len() + lines)));
         Node { fold: Cow::Owned(fold), new: true, freed, words, placeholder, hidden, children, closed: false }
+    }
+
+    /// Takes a fold in, if it makes the window smaller.
+    fn keep(&mut self, node: Node<'a>) -> Option<usize> {
+        lowers(node.freed).then(|| {
+            self.ids.insert(node.fold.id.clone(), node.fold.name);
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        })
     }
 
     fn add(&mut self, leaf: usize) {
@@ -287,8 +296,7 @@ impl<'a> Work<'a> {
     fn id(&self, name: FoldName) -> FoldId {
         let taken = |id: &FoldId| {
             let known = self.plan.lattice.folds.get(id).map(|fold| fold.name);
-            let made = self.nodes.iter().filter(|node| node.new && node.fold.id == *id).map(|node| node.fold.name);
-            known.into_iter().chain(made).any(|other| other != name)
+            known.into_iter().chain(self.ids.get(id).copied()).any(|other| other != name)
         };
         (12..=64).step_by(2).map(|digits| name.id(digits)).find(|id| !taken(id)).unwrap_or_else(|| name.id(64))
     }
@@ -444,10 +452,7 @@ impl<'a> Work<'a> {
             parts,
         };
         let node = self.finished(fold, text, freed, hidden, gone, group.to_vec());
-        lowers(node.freed).then(|| {
-            self.nodes.push(node);
-            self.nodes.len() - 1
-        })
+        self.keep(node)
     }
 
     /// User messages that carry the placeholders of these folds and of new ones under them.
@@ -545,7 +550,7 @@ impl<'a> Work<'a> {
         let mut clips = Vec::new();
         if self.plan.clip_ppm > 0 {
             let weight = |at: usize| edited.get(&at).unwrap_or(&context.shown[at]).weight();
-            let is_system = |at: usize| context.entries[at].kind() == &Kind::Message(Role::System);
+            let is_system = |at: usize| matches!(context.entries[at].kind(), Kind::Message(Role::System));
             let total: u64 = context.in_context().filter(|&at| !is_system(at)).map(weight).sum();
             let share = u64::try_from(u128::from(total) * u128::from(self.plan.clip_ppm) / 1_000_000).unwrap_or(u64::MAX);
             let mut sum = 0;

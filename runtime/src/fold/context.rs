@@ -57,7 +57,7 @@ impl Context {
         self.state.push(Shown::Raw);
         self.unit_of.push(None);
         self.answers_before.push(self.answers);
-        if entry.kind() == &Kind::Message(Role::User) {
+        if matches!(entry.kind(), Kind::Message(Role::User)) {
             self.users.push(at);
         }
         at
@@ -70,6 +70,7 @@ impl Context {
             self.unit_of[at] = Some(number);
         }
         let held = unit.kind == UnitKind::Batch
+            && !blacklist.is_empty()
             && unit.entries.iter().any(|&at| match self.entries[at].kind() {
                 Kind::Message(Role::ToolResult { tool, .. }) => blacklist.contains(&tool.to_string_lossy()),
                 _ => false,

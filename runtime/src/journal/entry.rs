@@ -168,6 +168,8 @@ pub struct Block<'a> {
     /// What it holds.
     pub kind: BlockKind,
     raw: &'a str,
+    /// The text of a text or thinking block, as a JSON string.
+    text: Option<&'a str>,
 }
 
 /// What a content block holds.
@@ -188,8 +190,7 @@ pub enum BlockKind {
 impl<'a> Block<'a> {
     /// The text of a text or thinking block.
     pub fn text(&self) -> Option<Text> {
-        let field = if self.kind == BlockKind::Thinking { "thinking" } else { "text" };
-        Fields::parse(self.raw)?.text(field)
+        Text::parse(self.text?)
     }
 
     /// Id, name and raw JSON arguments of a tool call.
@@ -242,14 +243,16 @@ impl<'a> Content<'a> {
 
 impl<'a> Block<'a> {
     fn new(raw: &'a str) -> Self {
-        let kind = Fields::parse(raw).and_then(|fields| fields.text("type")).map_or(BlockKind::Other, |kind| match kind.as_bytes() {
+        let fields = Fields::parse(raw);
+        let kind = fields.as_ref().and_then(|fields| fields.text("type")).map_or(BlockKind::Other, |kind| match kind.as_bytes() {
             b"text" => BlockKind::Text,
             b"thinking" => BlockKind::Thinking,
             b"toolCall" => BlockKind::ToolCall,
             b"image" => BlockKind::Image,
             _ => BlockKind::Other,
         });
-        Block { kind, raw }
+        let text = fields.and_then(|fields| fields.raw(if kind == BlockKind::Thinking { "thinking" } else { "text" }));
+        Block { kind, raw, text }
     }
 }
 
@@ -368,7 +371,7 @@ fn range_in(whole: &str, part: &str) -> Range<usize> {
 }
 
 fn identifier(fields: &Fields<'_>, name: &str) -> Option<Box<str>> {
-    fields.text(name).map(|text| text.to_string_lossy().into())
+    fields.text(name).map(|text| text.into_string_lossy().into())
 }
 
 fn kind(fields: &Fields<'_>, message: Option<&Fields<'_>>, version: u64, first_kept: Option<Box<str>>) -> Kind {
@@ -421,7 +424,7 @@ fn assistant(message: &Fields<'_>) -> Assistant {
 
 /// `provider/model`.
 fn model_name(fields: &Fields<'_>, model: &str) -> Text {
-    let name = |field| fields.text(field).unwrap_or_default().to_string_lossy();
+    let name = |field| fields.text(field).unwrap_or_default().into_string_lossy();
     Text::from(format!("{}/{}", name("provider"), name(model)).as_str())
 }
 

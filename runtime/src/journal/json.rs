@@ -5,6 +5,7 @@
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::fmt;
 
 /// A JavaScript string: UTF-8, except that an unpaired surrogate is kept as its three WTF-8 bytes.
@@ -30,6 +31,11 @@ impl Text {
                 out
             }),
         }
+    }
+
+    /// [`Text::to_string_lossy`] without a copy where the text is valid.
+    pub fn into_string_lossy(self) -> String {
+        String::from_utf8(self.0).unwrap_or_else(|error| Text(error.into_bytes()).to_string_lossy())
     }
 
     /// Reads a JSON string literal; `None` if `raw` is any other value.
@@ -76,7 +82,35 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// The fields of a JSON object, in order, values unparsed.
-pub(crate) struct Fields<'a>(Vec<(Text, &'a RawValue)>);
+pub(crate) struct Fields<'a>(Vec<(Key<'a>, &'a RawValue)>);
+
+/// A field's name; borrowed unless it was written with escapes.
+struct Key<'a>(Cow<'a, [u8]>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl<'de> Visitor<'de> for Name {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field name")
+            }
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(bytes)))
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text.as_bytes())))
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(bytes.to_vec())))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.as_bytes().to_vec())))
+            }
+        }
+        deserializer.deserialize_bytes(Name)
+    }
+}
 
 impl<'a> Fields<'a> {
     /// Reads an object; `None` for any other JSON value or for malformed text.
@@ -86,7 +120,7 @@ impl<'a> Fields<'a> {
 
     /// The raw text of the last field of that name, as `JSON.parse` would keep it.
     pub(crate) fn raw(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.get())
+        self.0.iter().rev().find(|(key, _)| *key.0 == *name.as_bytes()).map(|(_, value)| value.get())
     }
 
     /// That field as a string, if it is one.

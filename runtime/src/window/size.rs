@@ -47,7 +47,14 @@ impl Size {
 
     /// What the model would see of an entry that nothing edited.
     pub fn of_original(entry: &Entry) -> Self {
-        super::projection(std::slice::from_ref(entry)).iter().map(Self::of).sum()
+        match entry.kind() {
+            Kind::Message(Role::Assistant(assistant)) if matches!(assistant.stop, StopReason::Error | StopReason::Aborted) => Size::default(),
+            Kind::Message(Role::User | Role::Assistant(_) | Role::ToolResult { .. } | Role::Custom) | Kind::CustomMessage => {
+                Self::of_content(entry.content())
+            }
+            Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange { .. } | Kind::Other => Size::default(),
+            _ => super::projection(std::slice::from_ref(entry)).iter().map(Self::of).sum(),
+        }
     }
 
     fn of_message(message: &Message<'_>, source: &Entry) -> Self {
