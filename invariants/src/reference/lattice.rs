@@ -1,0 +1,307 @@
+//! Folds, the windows they make, and which of them become one.
+
+use super::walk::{Mark, UnitKind};
+use super::{Shown, View, json, list, record, text_block};
+use fold_runtime::fold::{Bound, Child, FoldId, FoldKind, FoldName, brief, brief_bound, gist, parent_brief, placeholder, result_line};
+use fold_runtime::journal::{Digest, Entry, Kind, Role};
+use fold_runtime::session::COMMIT_RECORD;
+use fold_runtime::window::{IMAGE_TOKENS, Size};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A fold, standing or new.
+#[derive(Clone)]
+pub(super) struct Fold {
+    pub(super) id: FoldId,
+    /// The SHA-256 of what names it.
+    name: Digest,
+    pub(super) kind: FoldKind,
+    pub(super) carrier: usize,
+    pub(super) parts: Vec<usize>,
+    /// Indices of earlier folds, and how the record names them.
+    pub(super) children: Vec<usize>,
+    pub(super) named: Vec<(String, Digest)>,
+    /// Its placeholder.
+    pub(super) text: String,
+    /// The units it claims, at any depth, ascending.
+    pub(super) units: Vec<usize>,
+    /// Entries it hides, at any depth.
+    hides: BTreeSet<usize>,
+    depth: usize,
+}
+
+/// A window that might be: what is shown otherwise than now, all folds there are, and which of them are roots.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) shown: BTreeMap<usize, Shown>,
+    pub(super) folds: Vec<Fold>,
+    pub(super) roots: Vec<usize>,
+}
+
+impl View<'_> {
+    /// The characters a brief may have.
+    pub(super) fn bound(&self) -> usize {
+        brief_bound(self.band.budget)
+    }
+
+    /// The window before this commit, with the folds that the records on the branch tell of.
+    pub(super) fn standing(&self) -> State {
+        let mut folds: Vec<Fold> = Vec::new();
+        let records = self.branch.iter().filter(|entry| matches!(entry.kind(), Kind::Custom { custom_type } if custom_type == COMMIT_RECORD));
+        for record in records.filter_map(record) {
+            let bound = record["bound"].as_u64().and_then(|bound| usize::try_from(bound).ok()).unwrap_or_else(|| self.bound());
+            for fold in list(&record["folds"]) {
+                folds.extend(self.recorded(&folds, fold, bound));
+            }
+        }
+        let mut state = State { shown: BTreeMap::new(), roots: Vec::new(), folds };
+        self.find_roots(&mut state);
+        state
+    }
+
+    /// A fold as a record holds it; `None` where the branch does not bear it out.
+    fn recorded(&self, folds: &[Fold], fold: &serde_json::Value, bound: usize) -> Option<Fold> {
+        let place = |id: &serde_json::Value| self.branch.iter().position(|entry| Some(entry.id()) == id.as_str());
+        let kind = [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|kind| fold["kind"] == kind.name())?;
+        let parts: Vec<usize> = list(&fold["parts"]).iter().map(|part| place(&part[0])).collect::<Option<_>>()?;
+        let child = |child: &serde_json::Value| folds.iter().rposition(|fold| Some(fold.id.to_string().as_str()) == child[0].as_str());
+        let children: Vec<usize> = list(&fold["children"]).iter().map(child).collect::<Option<_>>()?;
+        let carrier = place(&fold["carrier"])?;
+        let sound = |at: &usize| self.unit_of.contains_key(at);
+        let claims = |at: &usize| self.units[self.unit_of[at]].kind.foldable();
+        if !parts.iter().chain([&carrier]).all(sound) || (children.is_empty() && !parts.iter().any(claims)) {
+            return None;
+        }
+        let made = self.mint(folds, kind, carrier, parts, children, bound);
+        (fold["id"] == made.id.to_string().as_str()).then_some(made)
+    }
+
+    /// Names a fold among `known` ones and writes its placeholder.
+    pub(super) fn mint(&self, known: &[Fold], kind: FoldKind, carrier: usize, parts: Vec<usize>, children: Vec<usize>, bound: usize) -> Fold {
+        let mut units: BTreeSet<usize> = parts.iter().map(|at| self.unit_of[at]).filter(|unit| self.units[*unit].kind.foldable()).collect();
+        let mut hides: BTreeSet<usize> = parts.iter().copied().collect();
+        for child in &children {
+            units.extend(&known[*child].units);
+            hides.extend(&known[*child].hides);
+        }
+        let units: Vec<usize> = units.into_iter().collect();
+        let named: Vec<(String, Digest)> = children.iter().map(|child| (known[*child].id.to_string(), known[*child].name)).collect();
+        let (id, name) = self.name(known, kind, &parts, &named);
+        let text = self.brief(known, &parts, &children, bound);
+        let (first, last) = (hides.first().expect("a fold hides something"), hides.last().expect("a fold hides something"));
+        let text = placeholder(&id, kind, hides.len(), self.branch[*first].id(), self.branch[*last].id(), &text);
+        let depth = 1 + children.iter().map(|child| known[*child].depth).max().unwrap_or(0);
+        Fold { id, name, kind, carrier, parts, children, named, text, units, hides, depth }
+    }
+
+    fn name(&self, known: &[Fold], kind: FoldKind, parts: &[usize], children: &[(String, Digest)]) -> (FoldId, Digest) {
+        let parts = parts.iter().map(|at| (self.branch[*at].id(), self.branch[*at].digest()));
+        let name = FoldName::of(kind, parts, children.iter().map(|(id, digest)| (id.as_str(), *digest)));
+        let taken = |id: &FoldId| known.iter().any(|fold| fold.id == *id && fold.name != name.digest());
+        let digits = (12..64).step_by(2).find(|digits| !taken(&name.id(*digits))).unwrap_or(64);
+        (name.id(digits), name.digest())
+    }
+
+    /// What the placeholder says between its frame.
+    fn brief(&self, known: &[Fold], parts: &[usize], children: &[usize], bound: usize) -> String {
+        let entries: Vec<&Entry> = parts.iter().map(|at| &self.branch[*at]).collect();
+        let hidden: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind() == &Kind::Message(Role::User)).collect();
+        let own: u64 = parts.iter().map(|at| self.weight(*at)).sum();
+        let below: usize = children.iter().map(|child| known[*child].text.len()).sum();
+        let bound = Bound { chars: bound, bytes: usize::try_from((own + below as u64) / 4).unwrap_or(usize::MAX) };
+        if children.is_empty() {
+            return brief(&entries, &hidden, bound);
+        }
+        let child = |child: &usize| {
+            let fold = &known[*child];
+            Child { id: fold.id.to_string(), kind: fold.kind, entries: fold.hides.len(), gist: self.gist(known, fold) }
+        };
+        parent_brief(&children.iter().map(child).collect::<Vec<Child>>(), &entries, &hidden, bound)
+    }
+
+    /// What a fold's first leaf is about.
+    fn gist(&self, known: &[Fold], fold: &Fold) -> String {
+        match fold.children.first() {
+            Some(first) => self.gist(known, &known[*first]),
+            None => gist(&self.entries(&fold.units).iter().map(|at| &self.branch[*at]).collect::<Vec<&Entry>>()),
+        }
+    }
+
+    fn find_roots(&self, state: &mut State) {
+        let inside: BTreeSet<usize> = state.folds.iter().flat_map(|fold| fold.children.iter().copied()).collect();
+        let visible = |index: &usize| !inside.contains(index) && self.shown.contains_key(&state.folds[*index].carrier);
+        let mut roots: Vec<usize> = (0..state.folds.len()).filter(visible).collect();
+        roots.sort_by_key(|root| state.folds[*root].units[0]);
+        state.roots = roots;
+    }
+
+    /// The units that standing folds claim.
+    pub(super) fn claims(&self, state: &State) -> BTreeSet<usize> {
+        state.folds.iter().flat_map(|fold| fold.units.iter().copied()).collect()
+    }
+
+    /// What an entry shows in this state, if it has a content.
+    pub(super) fn content<'s>(&'s self, state: &'s State, at: usize) -> Option<&'s str> {
+        state.shown.get(&at).or_else(|| self.shown.get(&at))?.content.as_deref()
+    }
+
+    pub(super) fn size(&self, state: &State, at: usize) -> Size {
+        state.shown.get(&at).or_else(|| self.shown.get(&at)).map_or(Size::default(), |shown| shown.size)
+    }
+
+    /// Shows something else at a place in context.
+    pub(super) fn show(&self, state: &mut State, at: usize, shown: Shown) {
+        if self.shown.contains_key(&at) {
+            state.shown.insert(at, shown);
+        }
+    }
+
+    fn shown_weight(&self, state: &State) -> u64 {
+        self.context.iter().map(|at| self.size(state, *at).weight()).sum()
+    }
+
+    /// Whether an entry carries the placeholder of a root.
+    pub(super) fn carries(&self, state: &State, at: usize) -> bool {
+        state.roots.iter().any(|root| state.folds[*root].carrier == at)
+    }
+
+    /// Whether the user's words weigh more than a tenth of the budget, when `carrier` carries too.
+    pub(super) fn words_above_limit(&self, state: &State, carrier: Option<usize>) -> bool {
+        let users = self.context.iter().filter(|at| self.branch[**at].kind() == &Kind::Message(Role::User));
+        let own = |at: &usize| match self.content(state, *at) {
+            Some(_) if Some(*at) == carrier || self.carries(state, *at) => Size::of_original(&self.branch[*at]),
+            _ => self.size(state, *at),
+        };
+        let words: Size = users.map(own).sum();
+        self.meter.rate_mean().tokens_at_most(words.bytes).saturating_add(words.images * IMAGE_TOKENS) > self.band.budget / 10
+    }
+
+    /// Hides the stalest of these user messages until the words are within their limit; answers with the hidden ones.
+    fn hide(&self, state: &mut State, users: impl Iterator<Item = usize>, carrier: usize) -> Vec<usize> {
+        let mut hidden = Vec::new();
+        for at in users {
+            let free = at != carrier && Some(at) != self.newest_user && !self.foreign(at) && self.content(state, at).is_some();
+            if free && self.words_above_limit(state, Some(carrier)) {
+                self.show(state, at, Shown::NOTHING);
+                hidden.push(at);
+            }
+        }
+        hidden
+    }
+
+    /// Writes a fold's placeholder where it is carried, and lines over the other results of that batch.
+    fn write(&self, state: &mut State, fold: &Fold) {
+        let block = text_block(&json(&fold.text));
+        let carrier = &self.branch[fold.carrier];
+        let content = if carrier.kind() == &Kind::Message(Role::User) {
+            let raw = carrier.content().raw();
+            let own = if carrier.content().string().is_some() { text_block(raw) } else { raw.trim()[1..raw.trim().len() - 1].to_owned() };
+            if own.trim().is_empty() { format!("[{block}]") } else { format!("[{own},{block}]") }
+        } else {
+            format!("[{block}]")
+        };
+        self.show(state, fold.carrier, Shown::written(content));
+        if let Some(batch) = self.batch(fold.carrier) {
+            for other in batch.entries[1..].iter().filter(|at| **at != fold.carrier) {
+                self.show(state, *other, Shown::written(format!("[{}]", text_block(&json(&result_line(&fold.id))))));
+            }
+        }
+    }
+
+    /// The window with this mark as a leaf; `None` where the mark is foreign or expanding.
+    pub(super) fn leaf(&self, state: &State, mark: &Mark) -> Option<State> {
+        let mut parts = self.parts(&mark.units, mark.carrier);
+        if self.foreign(mark.carrier) || self.entries(&mark.units).iter().any(|at| self.foreign(*at)) {
+            return None;
+        }
+        let mut next = state.clone();
+        for at in &parts {
+            self.show(&mut next, *at, Shown::NOTHING);
+        }
+        parts.extend(self.hide(&mut next, mark.users.iter().copied(), mark.carrier));
+        parts.sort_unstable();
+        let fold = self.mint(&state.folds, mark.kind, mark.carrier, parts, Vec::new(), self.bound());
+        self.adopt(state, next, fold)
+    }
+
+    /// The window with a new fold whose parts are gone already; `None` where that weighs no less than before.
+    fn adopt(&self, before: &State, mut next: State, fold: Fold) -> Option<State> {
+        self.write(&mut next, &fold);
+        next.folds.push(fold);
+        self.find_roots(&mut next);
+        (self.shown_weight(&next) < self.shown_weight(before)).then_some(next)
+    }
+
+    /// The units that ride along between two neighbours; `None` where something keeps them apart.
+    fn riders(&self, state: &State, left: &Fold, right: &Fold) -> Option<Vec<usize>> {
+        let between: Vec<usize> = (left.units[left.units.len() - 1] + 1..right.units[0]).collect();
+        let apart = |index: &usize| {
+            let unit = &self.units[*index];
+            unit.kind == UnitKind::Ender || self.held(unit) || unit.ripe.is_none() || unit.entries.iter().any(|at| self.foreign(*at))
+        };
+        if between.iter().any(apart) {
+            return None;
+        }
+        let riders: Vec<usize> = between.into_iter().filter(|unit| self.units[*unit].kind.foldable()).collect();
+        let weight: u64 = self.entries(&riders).iter().map(|at| self.size(state, *at).weight()).sum();
+        (weight < self.least()).then_some(riders)
+    }
+
+    /// The window with these neighbouring roots under one parent, if they form a group and the parent makes it lighter.
+    fn parent(&self, state: &State, group: &[usize]) -> Option<State> {
+        let children: Vec<&Fold> = group.iter().map(|root| &state.folds[*root]).collect();
+        let touched = |fold: &&Fold| self.foreign(fold.carrier) || self.entries(&fold.units).iter().any(|at| self.foreign(*at));
+        if children.iter().any(touched) {
+            return None;
+        }
+        let mut riders = Vec::new();
+        for pair in children.windows(2) {
+            riders.extend(self.riders(state, pair[0], pair[1])?);
+        }
+        let calls = |carrier: usize| self.batch(carrier).map(|batch| batch.entries[0]);
+        let lightest = children.iter().filter_map(|child| Some((calls(child.carrier)?, child.carrier))).min_by_key(|(calls, _)| self.weight(*calls));
+        let carrier = lightest.map_or(children[0].carrier, |(_, carrier)| carrier);
+
+        let mut next = state.clone();
+        let mut parts = self.entries(&riders);
+        for other in children.iter().map(|child| child.carrier).filter(|other| *other != carrier) {
+            if let Some(batch) = self.batch(other) {
+                batch.entries.iter().for_each(|at| self.show(&mut next, *at, Shown::NOTHING));
+                parts.push(batch.entries[0]);
+            } else if self.branch[other].kind() == &Kind::Message(Role::User) {
+                self.show(&mut next, other, Shown::original(&self.branch[other]));
+            } else {
+                self.show(&mut next, other, Shown::NOTHING);
+            }
+        }
+        for at in self.entries(&riders) {
+            self.show(&mut next, at, Shown::NOTHING);
+        }
+        let units = self.entries(&children.iter().flat_map(|child| child.units.iter().copied()).collect::<Vec<usize>>());
+        let range = units[0]..=units[units.len() - 1];
+        let users = range.filter(|at| self.branch[*at].kind() == &Kind::Message(Role::User));
+        parts.extend(self.hide(&mut next, users, carrier));
+        parts.sort_unstable();
+        let fold = self.mint(&state.folds, FoldKind::Consolidated, carrier, parts, group.to_vec(), self.bound());
+        self.adopt(state, next, fold)
+    }
+
+    /// Groups of equal depth, stalest first, until none is left.
+    pub(super) fn consolidate(&self, mut state: State) -> State {
+        let size = self.settings.thresholds.consolidate_after;
+        let mut at = 0;
+        while at + size <= state.roots.len() {
+            let group = state.roots[at..at + size].to_vec();
+            let level = group.iter().all(|root| state.folds[*root].depth == state.folds[group[0]].depth);
+            match level.then(|| self.parent(&state, &group)).flatten() {
+                Some(next) => (state, at) = (next, at.saturating_sub(size - 1)),
+                None => at += 1,
+            }
+        }
+        state
+    }
+
+    /// The stalest group of any depths that makes the window lighter.
+    pub(super) fn mixed(&self, state: &State) -> Option<State> {
+        state.roots.windows(self.settings.thresholds.consolidate_after).find_map(|group| self.parent(state, group))
+    }
+}

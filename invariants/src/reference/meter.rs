@@ -1,0 +1,219 @@
+//! Occupancy, read off the whole branch: one pass, one running sum for each term of the law.
+
+use fold_runtime::journal::{Assistant, Entry, Kind, Role, StopReason};
+use fold_runtime::session::COMMIT_RECORD;
+use fold_runtime::window::{Band, IMAGE_TOKENS, Rate, Size, projection};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was counted and what came since.
+#[derive(Default)]
+pub(super) struct Meter {
+    /// Total of the last good usage of the model in force.
+    anchor: Option<u64>,
+    /// The model in force.
+    model: Option<String>,
+    added: Size,
+    freed: (i64, i64),
+    /// Shown size of every entry, by position; absent where nothing is shown.
+    shown: BTreeMap<usize, Size>,
+    /// Tokens and size where the increment under way began.
+    base: Option<(u64, Size)>,
+    increments: Vec<(u64, u64)>,
+    errors: Vec<u64>,
+    /// Whether no good answer has followed the newest change of what is shown.
+    pub(super) waiting: bool,
+    /// What entries brought since the newest record, if there is one.
+    pub(super) since_record: Option<Size>,
+    /// Entries that somebody else edited.
+    pub(super) foreign: BTreeSet<usize>,
+}
+
+impl Meter {
+    pub(super) fn of(branch: &[Entry]) -> Self {
+        let mut meter = Meter::default();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut promised: BTreeSet<String> = BTreeSet::new();
+        for (at, entry) in branch.iter().enumerate() {
+            places.insert(entry.id(), at);
+            match entry.kind() {
+                Kind::Message(Role::Assistant(answer)) if entry.is_good_answer() => meter.answer(at, entry, answer),
+                Kind::ModelChange { model } => meter.model(model.to_string_lossy()),
+                Kind::Custom { custom_type } if custom_type == COMMIT_RECORD => {
+                    let Some(record) = super::record(entry) else { continue };
+                    promised = super::list(&record["edits"]).iter().filter_map(|edit| Some(edit[0].as_str()?.to_owned())).collect();
+                    meter.since_record = Some(Size::default());
+                    meter.change();
+                }
+                &Kind::ContextEdit { ref target, omits } => {
+                    let ours = promised.remove(&**target);
+                    if let Some(target) = places.get(&**target) {
+                        let host = omits && omittable(branch, *target);
+                        meter.edit(
+                            *target,
+                            &branch[*target],
+                            entry,
+                            if ours {
+                                Whose::Ours
+                            } else if host {
+                                Whose::Hosts
+                            } else {
+                                Whose::Foreign
+                            },
+                        );
+                    }
+                }
+                Kind::Compaction { .. } => meter.compact(at, branch, &places),
+                _ => meter.append(at, Size::of_original(entry)),
+            }
+            if let Some(since) = &mut meter.since_record {
+                *since = *since + Size::of_original(entry);
+            }
+        }
+        meter
+    }
+
+    fn append(&mut self, at: usize, size: Size) {
+        self.shown.insert(at, size);
+        self.added = self.added + size;
+    }
+
+    fn answer(&mut self, at: usize, entry: &Entry, answer: &Assistant) {
+        let size = Size::of_original(entry);
+        self.model(answer.model.to_string_lossy());
+        self.waiting = false;
+        let Some(usage) = answer.usage else { return self.append(at, size) };
+        if self.anchor.is_some() {
+            self.errors.push(usage.prompt().saturating_sub(self.tokens()));
+        }
+        self.shown.insert(at, size);
+        (self.anchor, self.added, self.freed) = (Some(usage.total), Size::default(), (0, 0));
+        self.calibrate(usage.total);
+    }
+
+    fn calibrate(&mut self, total: u64) {
+        let shown = self.total();
+        match self.base {
+            Some((tokens, _)) if tokens <= total && total - tokens < 5_000 => return,
+            Some((tokens, then)) if tokens <= total => {
+                let grown = shown.saturating_sub(then);
+                let text_tokens = (total - tokens).saturating_sub(grown.images.saturating_mul(IMAGE_TOKENS));
+                if grown.bytes > 0 && text_tokens > 0 {
+                    self.increments.push((grown.bytes, text_tokens));
+                }
+            }
+            _ => {}
+        }
+        self.base = Some((total, shown));
+    }
+
+    /// Another model than before knows nothing of what was measured.
+    fn model(&mut self, name: String) {
+        if self.model.replace(name).is_some_and(|before| Some(before) != self.model) {
+            (self.anchor, self.base, self.freed, self.added) = (None, None, (0, 0), self.total());
+            (self.increments, self.errors) = (Vec::new(), Vec::new());
+        }
+    }
+
+    fn change(&mut self) {
+        (self.waiting, self.base) = (true, None);
+    }
+
+    fn edit(&mut self, at: usize, target: &Entry, edit: &Entry, whose: Whose) {
+        if whose == Whose::Foreign {
+            self.foreign.insert(at);
+        }
+        if whose != Whose::Ours {
+            self.change();
+        }
+        let Some(old) = self.shown.get(&at).copied() else { return };
+        let new = Size::of(&projection(&[target.clone(), edit.clone()])[0]);
+        self.shown.insert(at, new);
+        if whose == Whose::Ours {
+            self.free(old.minus(new));
+        } else {
+            self.added = self.added + new.saturating_sub(old);
+            self.free(old.saturating_sub(new).minus(Size::default()));
+        }
+    }
+
+    fn free(&mut self, (bytes, images): (i64, i64)) {
+        self.base = None;
+        self.freed = (self.freed.0.saturating_add(bytes), self.freed.1.saturating_add(images));
+    }
+
+    fn compact(&mut self, at: usize, branch: &[Entry], places: &BTreeMap<&str, usize>) {
+        self.change();
+        let before = self.total();
+        self.shown = projection(&branch[..=at]).iter().map(|projected| (places[projected.source.id()], Size::of(projected))).collect();
+        let summary = self.shown.remove(&at).unwrap_or_default();
+        self.free(before.saturating_sub(self.total()).minus(Size::default()));
+        self.append(at, summary);
+    }
+
+    fn total(&self) -> Size {
+        self.shown.values().copied().sum()
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
+        self.if_freed((0, 0))
+    }
+
+    /// Occupancy if this much (bytes, images; negative where it grows) were freed too.
+    pub(super) fn if_freed(&self, (bytes, images): (i64, i64)) -> u64 {
+        let (bytes, images) = (self.freed.0.saturating_add(bytes), self.freed.1.saturating_add(images));
+        let plus = tokens(self.rate_min().tokens_at_most(self.added.bytes), self.added.images);
+        let grown = tokens(self.rate_max().tokens_at_most(bytes.min(0).unsigned_abs()), images.min(0).unsigned_abs());
+        let gone = tokens(self.rate_max().tokens_at_least(bytes.max(0).unsigned_abs()), images.max(0).unsigned_abs());
+        self.anchor.unwrap_or(0).saturating_add(plus).saturating_add(grown).saturating_sub(gone)
+    }
+
+    /// Tokens that were appended since the newest record; `None` without one.
+    pub(super) fn appended(&self) -> Option<u64> {
+        self.since_record.map(|size| tokens(self.rate_min().tokens_at_most(size.bytes), size.images))
+    }
+
+    pub(super) fn margin(&self, band: &Band) -> u64 {
+        self.errors.iter().rev().take(8).copied().max().unwrap_or(0).max(band.budget / 20)
+    }
+
+    fn newest(&self) -> &[(u64, u64)] {
+        &self.increments[self.increments.len().saturating_sub(6)..]
+    }
+
+    fn rate_min(&self) -> Rate {
+        self.newest().iter().map(|(bytes, tokens)| Rate::measured(*bytes, *tokens)).min().unwrap_or(Rate::UNMEASURED)
+    }
+
+    fn rate_max(&self) -> Rate {
+        self.newest().iter().map(|(bytes, tokens)| Rate::measured(*bytes, *tokens)).max().unwrap_or(Rate::UNMEASURED)
+    }
+
+    pub(super) fn rate_mean(&self) -> Rate {
+        let sum = self.newest().iter().fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
+        if sum.1 == 0 { Rate::UNMEASURED } else { Rate::measured(sum.0, sum.1) }
+    }
+}
+
+/// Who made an edit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Hosts,
+    Foreign,
+}
+
+/// Whether it is an answer that failed or was cut short, or a result behind one: what the host omits.
+fn omittable(branch: &[Entry], at: usize) -> bool {
+    let answer = |entry: &Entry| match entry.kind() {
+        Kind::Message(Role::Assistant(answer)) => Some(matches!(answer.stop, StopReason::Error | StopReason::Length)),
+        _ => None,
+    };
+    match branch[at].kind() {
+        Kind::Message(Role::ToolResult { .. }) => branch[..at].iter().rev().find_map(answer) == Some(true),
+        _ => answer(&branch[at]) == Some(true),
+    }
+}
+
+fn tokens(text: u64, images: u64) -> u64 {
+    text.saturating_add(images.saturating_mul(IMAGE_TOKENS))
+}

@@ -1,0 +1,5 @@
+//! The naive reference: alone on branches small enough to know the verdict by hand, and beside the runtime on long ones.
+
+mod agreement;
+mod verdicts;
+mod world;

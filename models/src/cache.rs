@@ -1,0 +1,279 @@
+//! What a provider's prefix cache would read: OpenAI's, up to GPT-5.4 and on the Chat wire.
+//!
+//! It reads the longest common prefix of the request and anything it holds, in steps of 128 tokens and not below 1,024. What a request
+//! wrote can be read from the first byte of its answer on; it is forgotten when nothing has read it for its lifetime, counted from the start of
+//! the request that last did. Two requests are compared message by message, so a message that changed is read up to its beginning: at
+//! most that message less than a real cache, which compares tokens.
+
+use crate::wire::{Chain, Link};
+use fold_runtime::ports::PrefixCache;
+
+/// The published rules of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Tokens read come in steps of this many.
+    pub step: u64,
+    /// Fewer tokens than this are not cached.
+    pub minimum: u64,
+    /// How long what nobody reads is kept.
+    pub idle_ms: u64,
+}
+
+impl Rules {
+    /// In memory: "5 to 10 minutes of inactivity". The least of it.
+    pub const IN_MEMORY: Rules = Rules { step: 128, minimum: 1_024, idle_ms: 5 * 60 * 1_000 };
+
+    /// With a retention of 24 hours, of which 30 minutes are typical.
+    pub const EXTENDED: Rules = Rules { step: 128, minimum: 1_024, idle_ms: 30 * 60 * 1_000 };
+
+    fn readable(&self, prefix: u64) -> u64 {
+        if prefix < self.minimum { 0 } else { prefix - prefix % self.step }
+    }
+}
+
+/// What one request left behind.
+#[derive(Clone, Debug)]
+struct Held {
+    links: Vec<Link>,
+    visible_ms: u64,
+    used_ms: u64,
+}
+
+/// The cache of one model. Sessions whose chains begin alike share it.
+#[derive(Clone, Debug)]
+pub struct OpenAiCache {
+    rules: Rules,
+    held: Vec<Held>,
+    last: Vec<Link>,
+}
+
+/// Chains that are held at most. A session holds two, and one more for each branch it left within the lifetime.
+const MOST_HELD: usize = 64;
+
+impl OpenAiCache {
+    /// An empty cache.
+    pub fn new(rules: Rules) -> Self {
+        OpenAiCache { rules, held: Vec::new(), last: Vec::new() }
+    }
+
+    /// Serves a request that starts now and whose answer's first byte comes at `answer_at_ms`; gives the tokens read.
+    pub fn request(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> u64 {
+        self.held.retain(|held| now_ms.saturating_sub(held.used_ms) < self.rules.idle_ms);
+        let links = chain.links();
+        let best = self.best(links, now_ms);
+        let read = best.map_or(0, |(_, common)| self.rules.readable(links[common - 1].tokens));
+        if let Some((best, common)) = best.filter(|_| read > 0) {
+            // What was read is fresh again; a tail that was not read grows old alone.
+            let prefix = if common == self.held[best].links.len() {
+                let mut held = self.held.swap_remove(best);
+                held.used_ms = now_ms;
+                held
+            } else {
+                Held { links: links[..common].to_vec(), visible_ms: self.held[best].visible_ms, used_ms: now_ms }
+            };
+            self.held.retain(|held| held.visible_ms > now_ms || common_prefix(&held.links, links) < held.links.len());
+            self.held.push(prefix);
+        }
+        self.write(links, now_ms, answer_at_ms);
+        read
+    }
+
+    /// A request that reaches a machine which has seen nothing: it reads nothing, refreshes nothing and writes everything.
+    pub fn cold_request(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> u64 {
+        self.write(chain.links(), now_ms, answer_at_ms);
+        0
+    }
+
+    /// A request that fails before its first byte leaves nothing behind, whatever it read: forgets what the last one wrote.
+    pub fn forget_last(&mut self) {
+        if self.held.last().is_some_and(|held| held.links == self.last) {
+            self.held.pop();
+        }
+    }
+
+    fn write(&mut self, links: &[Link], now_ms: u64, answer_at_ms: u64) {
+        self.last.clear();
+        self.last.extend_from_slice(links);
+        if links.last().is_none_or(|link| link.tokens < self.rules.minimum) {
+            return;
+        }
+        if self.held.len() == MOST_HELD {
+            let oldest = self.held.iter().enumerate().min_by_key(|(_, held)| held.used_ms).map_or(0, |(at, _)| at);
+            self.held.remove(oldest);
+        }
+        self.held.push(Held { links: links.to_vec(), visible_ms: answer_at_ms.max(now_ms), used_ms: now_ms });
+    }
+
+    /// Which visible chain has most in common with `links`, and how many links.
+    fn best(&self, links: &[Link], now_ms: u64) -> Option<(usize, usize)> {
+        let visible = self.held.iter().enumerate().filter(|(_, held)| held.visible_ms <= now_ms);
+        visible.map(|(at, held)| (at, common_prefix(&held.links, links))).filter(|(_, common)| *common > 0).max_by_key(|(_, common)| *common)
+    }
+
+    /// Tokens that a request beginning with the first `prefix` tokens of `chain` would read now.
+    pub fn forecast_for(&self, chain: &Chain, prefix: u64, now_ms: u64) -> u64 {
+        self.forecast_links(chain.links(), prefix, now_ms)
+    }
+
+    fn forecast_links(&self, links: &[Link], prefix: u64, now_ms: u64) -> u64 {
+        let alive = |held: &&Held| held.visible_ms <= now_ms && now_ms.saturating_sub(held.used_ms) < self.rules.idle_ms;
+        let common = |held: &Held| common_prefix(&held.links, links).checked_sub(1).map_or(0, |last| links[last].tokens);
+        let most = self.held.iter().filter(alive).map(common).max().unwrap_or(0);
+        self.rules.readable(most.min(prefix))
+    }
+}
+
+impl PrefixCache for OpenAiCache {
+    fn forecast(&self, prefix: u64, now_ms: u64) -> u64 {
+        self.forecast_links(&self.last, prefix, now_ms)
+    }
+}
+
+/// How many links two chains have in common. Each hash names all links before it too, so the answer can be searched for.
+fn common_prefix(one: &[Link], other: &[Link]) -> usize {
+    let most = one.len().min(other.len());
+    if most > 0 && one[most - 1].hash == other[most - 1].hash {
+        return most;
+    }
+    let (mut agree, mut differ) = (0, most);
+    while agree < differ {
+        let middle = agree.midpoint(differ);
+        if one[middle].hash == other[middle].hash { agree = middle + 1 } else { differ = middle }
+    }
+    agree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request of an overhead of ten tokens and messages of (name, tokens).
+    fn chain(messages: &[(u64, u64)]) -> Chain {
+        let mut chain = Chain::new("model", 10);
+        for (wire, tokens) in messages {
+            chain.push(*wire, *tokens);
+        }
+        chain
+    }
+
+    fn cache() -> OpenAiCache {
+        OpenAiCache::new(Rules::IN_MEMORY)
+    }
+
+    #[test]
+    fn a_prefix_of_1023_tokens_reads_nothing_and_one_of_1024_everything() {
+        for (tokens, read) in [(1_013, 0), (1_014, 1_024)] {
+            let mut cache = cache();
+            assert_eq!(cache.request(&chain(&[(1, tokens)]), 0, 10), 0);
+            assert_eq!(cache.request(&chain(&[(1, tokens), (2, 5_000)]), 10, 20), read, "a prefix of {} tokens", tokens + 10);
+        }
+    }
+
+    #[test]
+    fn what_is_read_comes_in_steps_of_128_tokens() {
+        for (prefix, read) in [(1_151, 1_024), (1_152, 1_152), (1_279, 1_152), (5_000, 4_992)] {
+            let mut cache = cache();
+            cache.request(&chain(&[(1, prefix - 10)]), 0, 1);
+            assert_eq!(cache.request(&chain(&[(1, prefix - 10), (2, 1)]), 1, 2), read);
+        }
+    }
+
+    #[test]
+    fn an_edit_loses_only_from_the_first_changed_message() {
+        let mut cache = cache();
+        cache.request(&chain(&[(1, 2_000), (2, 3_000), (3, 4_000)]), 0, 1);
+        assert_eq!(cache.request(&chain(&[(1, 2_000), (9, 100), (3, 4_000), (4, 50)]), 1, 2), 1_920);
+        // The branch that was left can still be read.
+        assert_eq!(cache.request(&chain(&[(1, 2_000), (2, 3_000), (3, 4_000), (5, 50)]), 2, 3), 8_960);
+    }
+
+    #[test]
+    fn nothing_can_be_read_before_the_first_byte_of_the_answer_that_wrote_it() {
+        let mut cache = cache();
+        let request = chain(&[(1, 4_000)]);
+        cache.request(&request, 0, 100);
+        assert_eq!(cache.request(&request, 99, 300), 0);
+        assert_eq!(cache.request(&request, 100, 300), 3_968);
+    }
+
+    #[test]
+    fn a_lifetime_runs_from_the_start_of_the_request_and_a_read_begins_it_anew() {
+        let idle = Rules::IN_MEMORY.idle_ms;
+        let request = chain(&[(1, 4_000)]);
+        let mut cache = cache();
+        cache.request(&request, 0, 100);
+        assert_eq!(cache.request(&request, idle - 1, idle), 3_968);
+        assert_eq!(cache.request(&request, 2 * idle - 2, 2 * idle), 3_968);
+        assert_eq!(cache.request(&request, 3 * idle - 2, 3 * idle), 0);
+    }
+
+    #[test]
+    fn a_read_of_a_prefix_does_not_refresh_the_rest() {
+        let idle = Rules::IN_MEMORY.idle_ms;
+        let (long, short) = (chain(&[(1, 2_000), (2, 3_000)]), chain(&[(1, 2_000), (9, 1)]));
+        let mut cache = cache();
+        cache.request(&long, 0, 1);
+        assert_eq!(cache.request(&short, idle / 2, idle / 2), 1_920);
+        assert_eq!(cache.forecast_for(&long, u64::MAX, idle - 1), 4_992);
+        assert_eq!(cache.request(&long, idle, idle), 1_920);
+    }
+
+    #[test]
+    fn a_forecast_is_what_the_next_request_reads() {
+        let mut cache = cache();
+        assert_eq!(cache.forecast(9_999, 0), 0);
+        let first = chain(&[(1, 2_000), (2, 3_000)]);
+        cache.request(&first, 0, 50);
+        assert_eq!(cache.forecast(first.tokens(), 49), 0);
+        assert_eq!(cache.forecast(first.tokens(), 50), 4_992);
+        assert_eq!(cache.forecast(2_010, 50), 1_920);
+        assert_eq!(cache.forecast(first.tokens(), Rules::IN_MEMORY.idle_ms), 0);
+        assert_eq!(cache.request(&chain(&[(1, 2_000), (2, 3_000), (3, 7)]), 50, 60), 4_992);
+    }
+
+    #[test]
+    fn another_model_shares_nothing() {
+        let mut cache = cache();
+        cache.request(&chain(&[(1, 4_000)]), 0, 1);
+        let mut other = Chain::new("another model", 10);
+        other.push(1, 4_000);
+        assert_eq!(cache.request(&other, 1, 2), 0);
+    }
+
+    #[test]
+    fn a_cold_machine_reads_nothing_and_a_failed_request_leaves_nothing() {
+        let request = chain(&[(1, 4_000)]);
+        let mut cache = cache();
+        cache.request(&request, 0, 1);
+        assert_eq!(cache.cold_request(&request, 1, 2), 0);
+        assert_eq!(cache.request(&request, 2, 3), 3_968);
+        let mut cache = OpenAiCache::new(Rules::IN_MEMORY);
+        cache.request(&request, 0, 1);
+        cache.forget_last();
+        assert_eq!(cache.request(&request, 1, 2), 0);
+    }
+
+    #[test]
+    fn a_long_session_holds_few_chains() {
+        let mut cache = cache();
+        let mut messages = vec![(0, 2_000)];
+        for turn in 1..500 {
+            messages.push((turn, 50));
+            cache.request(&chain(&messages), turn * 10, turn * 10 + 5);
+            assert!(cache.held.len() <= 3, "{} chains after {turn} requests", cache.held.len());
+        }
+    }
+
+    #[test]
+    fn the_search_for_a_common_prefix_finds_what_a_walk_finds() {
+        for length in 0..20u64 {
+            for changed in 0..=length {
+                let one: Vec<_> = (0..length).map(|at| (at, 1)).collect();
+                let other: Vec<_> = (0..length + 3).map(|at| (if at == changed { 99 } else { at }, 1)).collect();
+                let (one, other) = (chain(&one), chain(&other));
+                let walked = one.links().iter().zip(other.links()).take_while(|(a, b)| a == b).count();
+                assert_eq!(common_prefix(one.links(), other.links()), walked);
+            }
+        }
+    }
+}
