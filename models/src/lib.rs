@@ -6,7 +6,6 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`agent`] | plans: what an agent, a person and the world do in a session, drawn from a seed |
 //! | [`clock`] | virtual milliseconds and the queue of what happens next |
 //! | [`shown`] | a message as the model is shown it, with everything a request needs to know of it |
 //! | [`tokens`] | the true count of a message, which the runtime cannot see |

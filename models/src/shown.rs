@@ -138,6 +138,29 @@ pub struct Shown {
     content: Place,
 }
 
+/// What a message says, as JSON.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said<'a> {
+    /// A string or blocks.
+    Content(&'a str),
+    /// The content of a system message.
+    System(&'a str),
+    /// A summary.
+    Summary(&'a str),
+    /// A command: the whole message.
+    Bash(&'a str),
+    /// The system message a compaction carries: the whole of it.
+    Prompt(&'a str),
+}
+
+impl<'a> Said<'a> {
+    fn raw(&self) -> &'a str {
+        match self {
+            Said::Content(raw) | Said::System(raw) | Said::Summary(raw) | Said::Bash(raw) | Said::Prompt(raw) => raw,
+        }
+    }
+}
+
 /// Where a content stands.
 #[derive(Clone, Debug)]
 enum Place {
@@ -161,25 +184,36 @@ impl Shown {
     /// If `message` is no projection of the two.
     pub fn read(at: usize, source: &Entry, edit: Option<&Entry>, message: &Message<'_>, model: &TokenModel) -> Self {
         let role = role(&message.role);
-        let (raw, read) = match message.content {
-            MessageContent::Content(content) | MessageContent::TextBlock(content) if role == Role::System => {
-                (content.raw(), Read::system(source.field("message").unwrap_or("{}")))
-            }
-            MessageContent::Content(content) | MessageContent::TextBlock(content) => (content.raw(), Read::content(content)),
-            MessageContent::Summary(raw) => (raw, Read::summary(raw, role)),
-            MessageContent::Bash(raw) => (raw, Read::bash(raw)),
-            MessageContent::System(raw) => (raw, Read::system(raw)),
+        let said = match message.content {
+            MessageContent::Content(content) | MessageContent::TextBlock(content) if role == Role::System => Said::System(content.raw()),
+            MessageContent::Content(content) | MessageContent::TextBlock(content) => Said::Content(content.raw()),
+            MessageContent::Summary(raw) => Said::Summary(raw),
+            MessageContent::Bash(raw) => Said::Bash(raw),
+            MessageContent::System(raw) => Said::Prompt(raw),
         };
         // An edit of a role that cannot be edited changes nothing.
-        let edit = edit.filter(|_| within(source.line(), raw).is_none());
+        let edit = edit.filter(|_| within(source.line(), said.raw()).is_none());
+        Self::of(at, source, edit, role, said, model)
+    }
+
+    /// Reads what a host has just written, which it need not look for: `said` stands in the line of the edit, or of the source.
+    pub(crate) fn of(at: usize, source: &Entry, edit: Option<&Entry>, role: Role, said: Said<'_>, model: &TokenModel) -> Self {
+        let raw = said.raw();
+        let read = match said {
+            Said::Content(raw) => Read::content(raw, || edit.map_or_else(|| source.content(), |edit| edit.replacement().unwrap_or(Content::EMPTY))),
+            Said::System(_) => Read::system(source.field("message").unwrap_or("{}")),
+            Said::Summary(raw) => Read::summary(raw, role),
+            Said::Bash(raw) => Read::bash(raw),
+            Said::Prompt(raw) => Read::system(raw),
+        };
         let holder = edit.unwrap_or(source);
         let content = within(holder.line(), raw).map_or_else(|| Place::Missing(missing(raw)), Place::Line);
-        let facts = facts(role, source, edit.is_some().then_some(raw), &read);
-        let tag = role as u64;
-        let digest = hash(hash(tag, source.id().as_bytes()), raw.as_bytes());
-        let wire = hash(hash(facts.wire as u64, facts.answers.as_bytes()), read.wire_text.as_deref().unwrap_or(raw.as_bytes()));
-        let mut shown =
-            Shown { source: source.clone(), edit: edit.cloned(), at, role, digest, wire, tokens: 0, estimate: read.estimate, facts, content };
+        let estimate = read.estimate;
+        let digest = hash(hash(role as u64, source.id().as_bytes()), raw.as_bytes());
+        let sent = read.wire_text.clone();
+        let facts = facts(role, source, edit.is_some().then_some(raw), read);
+        let wire = hash(hash(facts.wire as u64, facts.answers.as_bytes()), sent.as_deref().unwrap_or(raw.as_bytes()));
+        let mut shown = Shown { source: source.clone(), edit: edit.cloned(), at, role, digest, wire, tokens: 0, estimate, facts, content };
         shown.tokens = model.message(&shown);
         shown
     }
@@ -223,7 +257,7 @@ fn missing(raw: &str) -> &'static str {
     ["[]", "\"\"", "{}"].into_iter().find(|known| *known == raw).expect("a content stands in the line of its entry or edit")
 }
 
-fn facts(role: Role, source: &Entry, edited: Option<&str>, read: &Read) -> Facts {
+fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts {
     let (mut answers, mut tool, mut failed, mut stop, mut excluded) = (Text::default(), Text::default(), false, None, false);
     match source.kind() {
         Kind::Message(EntryRole::ToolResult { call_id, tool: name, is_error }) => {
@@ -249,12 +283,13 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: &Read) -> Facts
         WireRole::Assistant => !matches!(stop, Some(StopReason::Error | StopReason::Aborted)) && (read.visible || !read.calls.is_empty()),
         WireRole::Tool => true,
     };
+    let blank = !read.visible && read.images == 0 && read.calls.is_empty();
     let broken = |text: &Text| std::str::from_utf8(text.as_bytes()).is_err();
     Facts {
         broken_name: broken(&answers) || read.calls.iter().any(|call| broken(&call.id) || broken(&call.name)),
         wire,
         sent,
-        calls: read.calls.clone().into(),
+        calls: read.calls.into(),
         answers,
         tool,
         is_error: failed,
@@ -263,8 +298,13 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: &Read) -> Facts
         images: read.images,
         edited: edited.is_some(),
         placeholder: edited.is_some_and(|content| content.contains(MARKER)),
-        blank: !read.visible && read.images == 0 && read.calls.is_empty(),
+        blank,
     }
+}
+
+/// Pi's estimate of a system message given as JSON.
+pub(crate) fn estimate_of_system(message: &str) -> u64 {
+    Read::system(message).estimate
 }
 
 /// What one pass over a content finds.
@@ -284,18 +324,19 @@ struct Read {
 }
 
 impl Read {
-    fn content(content: Content<'_>) -> Self {
+    /// `odd` gives the content again, for the slow reader.
+    fn content<'a>(raw: &str, odd: impl FnOnce() -> Content<'a>) -> Self {
         let mut read = Read::default();
         let mut units = 0;
-        if let Ok(text) = serde_json::from_str::<Measured>(content.raw()) {
+        if let Some(text) = raw.starts_with('"').then(|| serde_json::from_str::<Measured>(raw).ok()).flatten() {
             read.plain = true;
             units += read.text(text);
-        } else if let Some(blocks) = quick(content.raw()) {
+        } else if let Some(blocks) = quick(raw) {
             for block in blocks {
                 units += read.block(block);
             }
         } else {
-            for block in content.blocks() {
+            for block in odd().blocks() {
                 units += read.odd_block(&block);
             }
         }
@@ -477,13 +518,16 @@ struct Measured {
 
 impl Measured {
     fn of(bytes: &[u8]) -> Self {
-        let starts = bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
-        let pairs = bytes.iter().filter(|byte| **byte >= 0xf0).count();
+        let units = if bytes.is_ascii() {
+            bytes.len()
+        } else {
+            bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count() + bytes.iter().filter(|byte| **byte >= 0xf0).count()
+        };
         let blank = match bytes.first() {
             Some(first) if first.is_ascii_graphic() => false,
             _ => std::str::from_utf8(bytes).is_ok_and(|text| text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').is_empty()),
         };
-        Measured { bytes: bytes.len() as u64, units: (starts + pairs) as u64, blank }
+        Measured { bytes: bytes.len() as u64, units: units as u64, blank }
     }
 
     fn and(self, other: Measured) -> Measured {

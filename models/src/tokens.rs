@@ -28,12 +28,19 @@ pub struct TokenModel {
     pub overhead: u64,
     /// Tokens of an image, whatever its bytes.
     pub image: u64,
+    /// One density for every text, in thousandths of a byte per token; frames cost nothing then, so that figures can be checked by hand.
+    pub constant: Option<u64>,
 }
 
 impl TokenModel {
     /// A session's count. An image is 765 tokens, which is what a square of 1,024 pixels costs on OpenAI's wires; the runtime assumes more.
     pub fn new(seed: u64, overhead: u64) -> Self {
-        TokenModel { seed, overhead, image: 765 }
+        TokenModel { seed, overhead, image: 765, constant: None }
+    }
+
+    /// A count that is the same everywhere: so many thousandths of a byte per token.
+    pub fn constant(milli_bytes: u64, overhead: u64) -> Self {
+        TokenModel { constant: Some(milli_bytes.max(1)), ..TokenModel::new(0, overhead) }
     }
 
     /// The tokens of a message; 0 if it does not leave.
@@ -56,6 +63,10 @@ impl TokenModel {
             Role::BranchSummary | Role::CompactionSummary => Kind::Fixed(3, 282),
         };
         let parts = [(text, facts.bytes.text), (Kind::Fixed(4, 276), facts.bytes.thinking), (Kind::Fixed(5, 210), facts.bytes.calls)];
+        if let Some(density) = self.constant {
+            let bytes: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+            return (bytes * 1_000).div_ceil(density) + self.image * facts.images;
+        }
         let words: u64 = parts.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(kind, bytes)| (bytes * UNIT).div_ceil(self.density(kind, at))).sum();
         FRAME + words + CALL_FRAME * facts.calls.len() as u64 + self.image * facts.images
     }

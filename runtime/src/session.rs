@@ -512,6 +512,11 @@ impl Session {
         self.lattice.roots.values().map(move |id| (id.as_str(), fold(id).depth, fold(id).entries))
     }
 
+    /// What is shown of the branch, by size.
+    pub fn shown(&self) -> Size {
+        self.occupancy.shown()
+    }
+
     /// Bytes of the placeholders in the window.
     pub fn index_bytes(&self) -> u64 {
         self.lattice.roots.values().map(|id| self.lattice.folds[id].placeholder).sum()

@@ -5,7 +5,7 @@
 
 use super::line::quote;
 use super::{Host, plain_text};
-use crate::shown::{Role, Shown};
+use crate::shown::{Role, Shown, estimate_of_system};
 use fold_runtime::journal::{Assistant, Entry, Kind, Role as EntryRole, StopReason};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -58,8 +58,18 @@ impl Host {
         let usage = self.window().iter().enumerate().rev().find_map(|(index, shown)| Some((index, shown.at, usage_of(&shown.source)?)));
         match usage {
             Some((index, at, total)) if self.window.changed_at.is_none_or(|changed| at > changed) => total + trailing(index + 1),
-            _ => self.window.estimate,
+            _ => self.whole_estimate(),
         }
+    }
+
+    /// Pi's estimate of every message. Several system messages count as the one they amount to.
+    fn whole_estimate(&self) -> u64 {
+        let systems: Vec<&Arc<Shown>> = self.window().iter().filter(|shown| shown.role == Role::System).collect();
+        if systems.len() < 2 {
+            return self.window.estimate;
+        }
+        let apart: u64 = systems.iter().map(|shown| shown.estimate).sum();
+        self.window.estimate - apart + current_system(self.window(), 0).map_or(0, |json| estimate_of_system(&json))
     }
 
     /// Whether Pi would compact by itself for a model of this window.

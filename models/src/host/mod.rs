@@ -11,6 +11,7 @@
 //! | `compaction` | Pi's estimate, its threshold, its cut |
 
 mod compaction;
+mod ids;
 mod line;
 mod window;
 
@@ -22,9 +23,10 @@ use crate::shown::Shown;
 use crate::tokens::TokenModel;
 use fold_runtime::journal::{Branch, Content, Entry, Kind, Role, Usage};
 use fold_runtime::session::Draft;
+use ids::Ids;
 use line::{iso, quote};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 use window::{Tree, Window};
 
@@ -66,8 +68,7 @@ pub struct Host {
     now_ms: u64,
     model: TokenModel,
     journal: Vec<Entry>,
-    /// Where an id stands in the journal.
-    by_id: BTreeMap<Box<str>, usize>,
+    ids: Ids,
     /// How many entries precede each entry of the journal on its branch.
     depth: Vec<usize>,
     branch: Vec<Entry>,
@@ -85,7 +86,7 @@ impl Host {
             now_ms,
             model,
             journal: Vec::new(),
-            by_id: BTreeMap::new(),
+            ids: Ids::default(),
             depth: Vec::new(),
             branch: Vec::new(),
             path: Vec::new(),
@@ -135,12 +136,17 @@ impl Host {
 
     /// An entry of the journal.
     pub fn entry(&self, id: &str) -> Option<&Entry> {
-        self.by_id.get(id).map(|at| &self.journal[*at])
+        self.at(id).map(|at| &self.journal[at])
+    }
+
+    /// Where an id stands in the journal.
+    fn at(&self, id: &str) -> Option<usize> {
+        self.ids.get(&self.journal, id)
     }
 
     /// The position of an entry on the active branch.
     pub fn position(&self, id: &str) -> Option<usize> {
-        let at = *self.by_id.get(id)?;
+        let at = self.at(id)?;
         let depth = self.depth[at];
         (self.path.get(depth) == Some(&at)).then_some(depth)
     }
@@ -164,10 +170,11 @@ impl Host {
     /// If the fields are not JSON.
     pub fn append(&mut self, kind: &str, before: &str, after: &str) -> &Entry {
         let id = self.fresh_id();
-        self.append_as(&id, kind, before, after)
+        self.write(&id, kind, before, after, None)
     }
 
-    fn append_as(&mut self, id: &str, kind: &str, before: &str, after: &str) -> &Entry {
+    /// Writes an entry whose content, if it is known, stands in `after` at that place.
+    fn write(&mut self, id: &str, kind: &str, before: &str, after: &str, content: Option<Range<usize>>) -> &Entry {
         let comma = |fields: &str| if fields.is_empty() { "" } else { "," };
         let mut line = String::with_capacity(before.len() + after.len() + 128);
         let _ = write!(line, "{{\"type\":\"{kind}\"{}{before},\"id\":\"{id}\",\"parentId\":", comma(before));
@@ -175,9 +182,12 @@ impl Host {
             Some(leaf) => line.push_str(&quote(leaf.id())),
             None => line.push_str("null"),
         }
-        let _ = write!(line, ",\"timestamp\":\"{}\"{}{after}}}", iso(self.now_ms), comma(after));
+        let _ = write!(line, ",\"timestamp\":\"{}\"{}", iso(self.now_ms), comma(after));
+        let content = content.map(|range| range.start + line.len()..range.end + line.len());
+        line.push_str(after);
+        line.push('}');
         let entry = Entry::parse(&line).unwrap_or_else(|error| panic!("the fields of an entry are JSON: {error}: {line}"));
-        self.adopt(&entry).expect("an entry with a fresh id follows the leaf");
+        self.take(&entry, content).expect("an entry with a fresh id follows the leaf");
         self.branch.last().expect("just appended")
     }
 
@@ -186,63 +196,76 @@ impl Host {
     /// # Errors
     /// A sentence when its id is taken or its parent is unknown.
     pub fn adopt(&mut self, entry: &Entry) -> Result<(), String> {
+        self.take(entry, None)
+    }
+
+    fn take(&mut self, entry: &Entry, known: Option<Range<usize>>) -> Result<(), String> {
         let follows = entry.parent() == self.leaf().map(Entry::id);
         let at = self.place(entry)?;
         if follows {
             self.branch.push(entry.clone());
             self.path.push(at);
-            let tree = Tree { by_id: &self.by_id, depth: &self.depth };
-            self.window.append(&self.branch, at, tree, &self.model);
+            let tree = Tree { journal: &self.journal, ids: &self.ids, depth: &self.depth };
+            self.window.append(&self.branch, at, tree, known, &self.model);
         } else {
             self.settle(Some(at));
         }
         Ok(())
     }
 
-    fn message(&mut self, fields: &str) -> &Entry {
-        let message = format!("\"message\":{{{fields},\"timestamp\":{}}}", self.now_ms);
-        self.append("message", "", &message)
+    /// Writes a message: fields, then the content, then more fields.
+    fn message(&mut self, fields: &str, content: &str, further: &str) -> &Entry {
+        let mut after = String::with_capacity(fields.len() + content.len() + further.len() + 64);
+        let _ = write!(after, "\"message\":{{{fields}\"content\":");
+        let start = after.len();
+        after.push_str(content);
+        // Pi reads an empty list where there is null; such a content is looked for like any other.
+        let known = (content != "null").then_some(start..after.len());
+        let _ = write!(after, "{further},\"timestamp\":{}}}", self.now_ms);
+        let id = self.fresh_id();
+        self.write(&id, "message", "", &after, known)
     }
 
     /// A person's message; `content` is JSON, a string or blocks.
     pub fn user(&mut self, content: &str) -> &Entry {
-        self.message(&format!("\"role\":\"user\",\"content\":{content}"))
+        self.message("\"role\":\"user\",", content, "")
     }
 
     /// An answer of the model.
     pub fn assistant(&mut self, answer: &Answer<'_>) -> &Entry {
         let error = answer.error.map_or(String::new(), |error| format!(",\"errorMessage\":{}", quote(error)));
-        let fields = format!(
-            "\"role\":\"assistant\",\"content\":{},\"api\":\"openai-completions\",\"provider\":{},\"model\":{},\"usage\":{},\"stopReason\":\"{}\"{error}",
-            answer.content,
+        let further = format!(
+            ",\"api\":\"openai-completions\",\"provider\":{},\"model\":{},\"usage\":{},\"stopReason\":\"{}\"{error}",
             quote(answer.provider),
             quote(answer.model),
             usage_json(&answer.usage),
             answer.stop,
         );
-        self.message(&fields)
+        self.message("\"role\":\"assistant\",", answer.content, &further)
     }
 
     /// What a tool answered.
     pub fn tool_result(&mut self, result: &ToolResult<'_>) -> &Entry {
-        let ToolResult { call_id, tool, content, is_error } = result;
-        let (call_id, tool) = (quote(call_id), quote(tool));
-        self.message(&format!("\"role\":\"toolResult\",\"toolCallId\":{call_id},\"toolName\":{tool},\"content\":{content},\"isError\":{is_error}"))
+        let fields = format!("\"role\":\"toolResult\",\"toolCallId\":{},\"toolName\":{},", quote(result.call_id), quote(result.tool));
+        let further = if result.is_error { ",\"isError\":true" } else { ",\"isError\":false" };
+        self.message(&fields, result.content, further)
     }
 
     /// A person's command; an excluded one (`!!`) is kept from the model.
     pub fn bash(&mut self, command: &str, output: &str, exit_code: i32, excluded: bool) -> &Entry {
         let excluded = if excluded { ",\"excludeFromContext\":true" } else { "" };
         let (command, output) = (quote(command), quote(output));
-        self.message(&format!(
-            "\"role\":\"bashExecution\",\"command\":{command},\"output\":{output},\"exitCode\":{exit_code},\"cancelled\":false,\"truncated\":false{excluded}"
-        ))
+        let now = self.now_ms;
+        let message = format!(
+            "\"message\":{{\"role\":\"bashExecution\",\"command\":{command},\"output\":{output},\"exitCode\":{exit_code},\"cancelled\":false,\"truncated\":false{excluded},\"timestamp\":{now}}}"
+        );
+        self.append("message", "", &message)
     }
 
     /// A system message: its text as JSON, and further fields (`sections`, `toolsAdded`) as JSON without braces.
     pub fn system(&mut self, content: &str, further: &str) -> &Entry {
         let comma = if further.is_empty() { "" } else { "," };
-        self.message(&format!("\"role\":\"system\",\"content\":{content}{comma}{further}"))
+        self.message("\"role\":\"system\",", content, &format!("{comma}{further}"))
     }
 
     /// State of an extension; `data` is JSON.
@@ -275,14 +298,14 @@ impl Host {
             quote(summary),
             quote(first_kept.unwrap_or(&id))
         );
-        self.append_as(&id, "compaction", "", &fields)
+        self.write(&id, "compaction", "", &fields, None)
     }
 
     fn fresh_id(&mut self) -> String {
         loop {
             self.counter += 1;
             let id = format!("{:08x}", self.number << 24 ^ self.counter);
-            if !self.by_id.contains_key(id.as_str()) {
+            if self.at(&id).is_none() {
                 return id;
             }
         }
@@ -298,7 +321,7 @@ impl Host {
         for draft in drafts {
             self.check(draft).map_err(|why| format!("Invalid boundary entries: {why}"))?;
         }
-        Ok(drafts.iter().map(|draft| self.write(draft).clone()).collect())
+        Ok(drafts.iter().map(|draft| self.put(draft).clone()).collect())
     }
 
     /// Whether Pi would take this draft alone.
@@ -323,19 +346,26 @@ impl Host {
         }
     }
 
-    fn write(&mut self, draft: &Draft) -> &Entry {
+    fn put(&mut self, draft: &Draft) -> &Entry {
         match draft {
             Draft::Custom { custom_type, data } => self.custom(custom_type, data),
             Draft::ContextEdit { target, replacement } => {
-                let replacement = match replacement {
-                    None => "null".to_owned(),
-                    Some(text) if text.starts_with('"') && self.entry(target).is_some_and(speaks_in_blocks) => {
-                        format!("{{\"content\":[{{\"type\":\"text\",\"text\":{text}}}]}}")
+                let block = replacement.as_ref().is_some_and(|text| text.starts_with('"')) && self.entry(target).is_some_and(speaks_in_blocks);
+                let (open, close) = if block { ("[{\"type\":\"text\",\"text\":", "}]") } else { ("", "") };
+                let mut after = format!("\"targetId\":{},\"replacement\":", quote(target));
+                let mut known = None;
+                match replacement {
+                    None => after.push_str("null"),
+                    Some(content) => {
+                        after.push_str("{\"content\":");
+                        let start = after.len();
+                        after.extend([open, content, close]);
+                        known = Some(start..after.len());
+                        after.push('}');
                     }
-                    Some(content) => format!("{{\"content\":{content}}}"),
-                };
-                let fields = format!("\"targetId\":{},\"replacement\":{replacement}", quote(target));
-                self.append("context_edit", "", &fields)
+                }
+                let id = self.fresh_id();
+                self.write(&id, "context_edit", "", &after, known)
             }
         }
     }
@@ -379,10 +409,10 @@ impl Host {
     /// # Errors
     /// A sentence when there is no such entry.
     pub fn tree(&mut self, to: &str) -> Result<(), String> {
-        let at = *self.by_id.get(to).ok_or_else(|| format!("Entry {to} not found"))?;
+        let at = self.at(to).ok_or_else(|| format!("Entry {to} not found"))?;
         let entry = &self.journal[at];
         if matches!(entry.kind(), Kind::Message(Role::User) | Kind::CustomMessage) {
-            let parent = entry.parent().map(|parent| self.by_id[parent]);
+            let parent = entry.parent().and_then(|parent| self.at(parent));
             self.settle(parent);
         } else {
             self.settle(Some(at));
@@ -394,13 +424,14 @@ impl Host {
     fn place(&mut self, entry: &Entry) -> Result<usize, String> {
         let depth = match entry.parent() {
             None => 0,
-            Some(parent) => 1 + self.by_id.get(parent).map(|at| self.depth[*at]).ok_or_else(|| format!("Entry {parent} not found"))?,
+            Some(parent) => 1 + self.at(parent).map(|at| self.depth[at]).ok_or_else(|| format!("Entry {parent} not found"))?,
         };
         let at = self.journal.len();
-        if self.by_id.insert(entry.id().into(), at).is_some_and(|earlier| earlier != at) {
+        if self.at(entry.id()).is_some() {
             return Err(format!("Entry {} exists already", entry.id()));
         }
         self.journal.push(entry.clone());
+        self.ids.push(&self.journal);
         self.depth.push(depth);
         Ok(at)
     }
@@ -411,11 +442,11 @@ impl Host {
         let mut next = leaf;
         while let Some(at) = next {
             self.path.push(at);
-            next = self.journal[at].parent().map(|parent| self.by_id[parent]);
+            next = self.journal[at].parent().and_then(|parent| self.at(parent));
         }
         self.path.reverse();
         self.branch = self.path.iter().map(|at| self.journal[*at].clone()).collect();
-        self.window.remake(&self.branch, Tree { by_id: &self.by_id, depth: &self.depth }, &self.model);
+        self.window.remake(&self.branch, Tree { journal: &self.journal, ids: &self.ids, depth: &self.depth }, &self.model);
     }
 
     // ---- the window -----------------------------------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@
 //! from Pi's projection, reusing every message that was read before. Messages follow one another by the position of their source on the
 //! branch, but for the one or two a compaction contributes, which stand first; so a message is found by binary search.
 
-use crate::shown::Shown;
+use super::ids::Ids;
+use crate::shown::{Role as ShownRole, Said, Shown};
 use crate::tokens::TokenModel;
 use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::window::{Projected, projection};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a request differs in from the one before it.
@@ -32,13 +34,14 @@ impl Request {
 /// Where the entries of a journal stand.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'a> {
-    pub(super) by_id: &'a BTreeMap<Box<str>, usize>,
+    pub(super) journal: &'a [Entry],
+    pub(super) ids: &'a Ids,
     pub(super) depth: &'a [usize],
 }
 
 impl Tree<'_> {
     fn at(&self, entry: &Entry) -> usize {
-        self.by_id[entry.id()]
+        self.ids.get(self.journal, entry.id()).expect("an entry of a branch stands in the journal")
     }
 
     fn depth(&self, entry: &Entry) -> usize {
@@ -47,7 +50,7 @@ impl Tree<'_> {
 
     /// Where an id stands on a branch.
     fn position(&self, branch: &[Entry], id: &str) -> Option<usize> {
-        let depth = self.depth[*self.by_id.get(id)?];
+        let depth = self.depth[self.ids.get(self.journal, id)?];
         branch.get(depth).is_some_and(|entry| entry.id() == id).then_some(depth)
     }
 }
@@ -76,8 +79,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Takes the last entry of `branch`, which stands at `at` in the journal.
-    pub(super) fn append(&mut self, branch: &[Entry], at: usize, tree: Tree<'_>, model: &TokenModel) {
+    /// Takes the last entry of `branch`, which stands at `at` in the journal. Where its content is known it is not looked for.
+    pub(super) fn append(&mut self, branch: &[Entry], at: usize, tree: Tree<'_>, known: Option<Range<usize>>, model: &TokenModel) {
         let position = branch.len() - 1;
         let entry = &branch[position];
         match entry.kind() {
@@ -85,10 +88,15 @@ impl Window {
             Kind::ContextEdit { target, .. } => {
                 self.changed_at = Some(position);
                 if let Some(target) = tree.position(branch, target) {
-                    self.edit(branch, target, at, entry, model);
+                    self.edit(branch, target, at, known, model);
                 }
             }
             _ => {
+                if let Some((range, role)) = known.and_then(|range| Some((range, plain_role(entry)?))) {
+                    let said = Said::Content(&entry.line()[range]);
+                    let shown = self.keep(at, Shown::of(position, entry, None, role, said, model));
+                    return self.put(self.shown.len(), shown);
+                }
                 let projected = projection(std::slice::from_ref(entry));
                 if let Some(message) = projected[0].messages.first() {
                     let shown = self.keep(at, Shown::read(position, entry, None, message, model));
@@ -108,23 +116,31 @@ impl Window {
         shown
     }
 
-    /// An edit of the entry at `target`, written at `at` in the journal.
-    fn edit(&mut self, branch: &[Entry], target: usize, at: usize, edit: &Entry, model: &TokenModel) {
+    /// The last entry of the branch, written at `at` in the journal, edits the entry at `target`.
+    fn edit(&mut self, branch: &[Entry], target: usize, at: usize, known: Option<Range<usize>>, model: &TokenModel) {
         if !self.holds(branch, target) {
             return;
         }
-        let pair = [branch[target].clone(), edit.clone()];
-        let projected = projection(&pair);
-        if matches!(branch[target].kind(), Kind::Compaction { .. }) {
+        let (source, edit) = (&branch[target], branch.last().expect("the edit"));
+        let omits = matches!(edit.kind(), Kind::ContextEdit { omits: true, .. });
+        if matches!(source.kind(), Kind::Compaction { .. }) {
             // Pi writes no such edit, but a journal may hold one: the summary is gone.
-            while Some(target) == self.compaction && projected[0].messages.is_empty() && self.head > 0 {
+            while Some(target) == self.compaction && omits && self.head > 0 {
                 self.head -= 1;
                 self.take(0);
             }
             return;
         }
-        let message = projected[0].messages.first();
-        let shown = message.map(|message| self.keep(at, Shown::read(target, &branch[target], Some(edit), message, model)));
+        let shown = if omits {
+            None
+        } else if let Some((range, role)) = known.and_then(|range| Some((range, plain_role(source)?))) {
+            let said = Said::Content(&edit.line()[range]);
+            Some(self.keep(at, Shown::of(target, source, Some(edit), role, said, model)))
+        } else {
+            let pair = [source.clone(), edit.clone()];
+            let projected = projection(&pair);
+            projected[0].messages.first().map(|message| self.keep(at, Shown::read(target, source, Some(edit), message, model)))
+        };
         match (self.find(target), shown) {
             (Ok(index), Some(shown)) => {
                 self.take(index);
@@ -223,6 +239,17 @@ impl Window {
         self.previous.extend_from_slice(&self.shown[from..]);
         self.touched = self.shown.len();
         request
+    }
+}
+
+/// The role of an entry whose content stands in its message and can be edited.
+fn plain_role(entry: &Entry) -> Option<ShownRole> {
+    match entry.kind() {
+        Kind::Message(Role::User) => Some(ShownRole::User),
+        Kind::Message(Role::Assistant(_)) => Some(ShownRole::Assistant),
+        Kind::Message(Role::ToolResult { .. }) => Some(ShownRole::ToolResult),
+        Kind::CustomMessage => Some(ShownRole::Custom),
+        _ => None,
     }
 }
 

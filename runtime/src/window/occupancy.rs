@@ -144,6 +144,11 @@ impl Occupancy {
         self.errors.iter().copied().max().unwrap_or(0).max(band.budget / 20)
     }
 
+    /// Everything shown, by size.
+    pub fn shown(&self) -> Size {
+        self.shown
+    }
+
     /// Whether no good answer has followed the newest change of what is shown.
     pub fn waiting(&self) -> bool {
         self.waiting

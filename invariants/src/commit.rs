@@ -1,0 +1,407 @@
+//! What a commit may write: checked from the entries it appended, by a reader of records that is not the runtime's.
+
+use crate::Broken;
+use crate::probes::Probes;
+use fold_runtime::config::Settings;
+use fold_runtime::fold::{FoldKind, FoldName, clip_content, result_line};
+use fold_runtime::journal::{Digest, Entry, Kind, Role, Text};
+use fold_runtime::window::Size;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A record as it stands in the journal.
+#[derive(Deserialize)]
+struct Record {
+    trigger: String,
+    bound: usize,
+    folds: Vec<Written>,
+    edits: Vec<(String, Option<String>)>,
+}
+
+#[derive(Deserialize)]
+struct Written {
+    id: String,
+    kind: String,
+    carrier: String,
+    parts: Vec<(String, String)>,
+    #[serde(default)]
+    children: Vec<(String, String)>,
+}
+
+/// A fold as the records tell it.
+#[derive(Clone, Debug)]
+struct Known {
+    carrier: usize,
+    parts: Vec<usize>,
+    children: Vec<String>,
+    parent: Option<String>,
+    depth: u32,
+    name: Digest,
+    /// Bytes of its placeholder, once it was seen.
+    placeholder: Option<u64>,
+}
+
+/// The folds of a branch, from its records alone.
+#[derive(Clone, Debug, Default)]
+pub struct Folds {
+    known: BTreeMap<String, Known>,
+    /// The fold that an entry is a part of.
+    owner: BTreeMap<usize, String>,
+}
+
+/// Where a commit stands: the branch with all its entries, and where its record is.
+#[derive(Clone, Copy)]
+pub struct Commit<'a> {
+    /// The branch, the commit's entries included.
+    pub branch: &'a [Entry],
+    /// The position of the record; its edits follow.
+    pub record: usize,
+    /// The session's settings.
+    pub settings: &'a Settings,
+}
+
+fn named(kind: &str) -> Option<FoldKind> {
+    [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|known| known.name() == kind)
+}
+
+impl Folds {
+    /// The folds that the records of a branch tell of, unchecked.
+    pub fn read(branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>) -> Self {
+        let mut folds = Folds::default();
+        for entry in branch {
+            let Some(record) = record(entry) else { continue };
+            for fold in &record.folds {
+                let _ = folds.take(fold, branch, position, &mut Probes::default());
+            }
+        }
+        folds
+    }
+
+    /// Checks a commit that was just written, and takes its folds in.
+    ///
+    /// # Errors
+    /// [`Broken`], for the first invariant that does not hold.
+    pub fn commit(&mut self, commit: Commit<'_>, position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
+        let branch = commit.branch;
+        let record = record(&branch[commit.record]).ok_or_else(|| Broken::new("lossless", "a commit begins with its record", "something else"))?;
+        promised(&record, &branch[commit.record + 1..])?;
+        let before: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
+        for fold in &record.folds {
+            self.take(fold, branch, position, probes)?;
+        }
+        let made: BTreeSet<&str> = record.folds.iter().map(|fold| fold.id.as_str()).collect();
+        self.edits(commit, &record, &before, &made, position, probes)?;
+        held(commit, &record, position, probes)?;
+        self.sizes(commit, &record)?;
+        probes.when("commit by the band", record.trigger == "band");
+        probes.when("commit by the fence", record.trigger == "fence");
+        probes.when("commit of several folds", record.folds.len() > 1);
+        Ok(())
+    }
+
+    /// Every entry a fold hides at any depth, in branch order; `None` if no record tells of it.
+    pub fn hidden(&self, fold: &str) -> Option<Vec<usize>> {
+        let (mut all, mut stack) = (Vec::new(), vec![self.known.get(fold)?]);
+        while let Some(known) = stack.pop() {
+            all.extend(&known.parts);
+            stack.extend(known.children.iter().filter_map(|child| self.known.get(child)));
+        }
+        all.sort_unstable();
+        Some(all)
+    }
+
+    /// Whether an entry is a part of a fold.
+    pub fn owns(&self, at: usize) -> bool {
+        self.owner.contains_key(&at)
+    }
+
+    /// How many folds the records tell of.
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    fn roots(&self) -> impl Iterator<Item = (&str, &Known)> {
+        self.known.iter().filter(|(_, known)| known.parent.is_none()).map(|(id, known)| (id.as_str(), known))
+    }
+
+    /// One fold: its digests, its name, and that it takes nothing that another has.
+    fn take(&mut self, fold: &Written, branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
+        let id = &fold.id;
+        let kind = named(&fold.kind).ok_or_else(|| Broken::new("nesting", "a fold has one of three kinds", format!("{id} is a {}", fold.kind)))?;
+        let mut parts = Vec::new();
+        for (part, sha) in &fold.parts {
+            let at = position(part).ok_or_else(|| Broken::new("lossless", "a part is on the branch", format!("{part} of {id} is not")))?;
+            let digest = Digest::of(branch[at].line().as_bytes()).to_string();
+            if digest != *sha {
+                return Err(Broken::new("lossless", format!("the digest of {part} is {digest}"), format!("{id} says {sha}")));
+            }
+            if let Some(other) = self.owner.insert(at, id.clone()) {
+                return Err(Broken::new("nesting", "an entry is a part of one fold", format!("{part} is a part of {other} and of {id}")));
+            }
+            parts.push(at);
+        }
+        if parts.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Broken::new("nesting", "parts stand in branch order", format!("those of {id} do not")));
+        }
+        let mut depth = 0;
+        for (child, sha) in &fold.children {
+            let known = self.known.get_mut(child).ok_or_else(|| Broken::new("nesting", "a child exists", format!("{child} of {id} does not")))?;
+            if known.parent.replace(id.clone()).is_some() {
+                return Err(Broken::new("nesting", "a fold has one parent", format!("{child} has two, one of them {id}")));
+            }
+            if known.name.to_string() != *sha {
+                return Err(Broken::new("lossless", format!("the name of {child} is {}", known.name), format!("{id} says {sha}")));
+            }
+            depth = depth.max(known.depth);
+        }
+        if (kind == FoldKind::Consolidated) != (fold.children.len() >= 2) {
+            return Err(Broken::new(
+                "nesting",
+                "a consolidation has at least two folds among its parts",
+                format!("{id} is {} and has {}", fold.kind, fold.children.len()),
+            ));
+        }
+        let digests = |list: &[(String, String)]| -> Vec<(String, Digest)> {
+            list.iter().filter_map(|(id, sha)| Some((id.clone(), Digest::parse(sha)?))).collect()
+        };
+        let (own, below) = (digests(&fold.parts), digests(&fold.children));
+        let name = FoldName::of(kind, own.iter().map(|(id, sha)| (id.as_str(), *sha)), below.iter().map(|(id, sha)| (id.as_str(), *sha))).digest();
+        if fold.id.len() < 14 || !format!("f_{name}").starts_with(&fold.id) {
+            return Err(Broken::new("lossless", format!("a fold is called f_{}", &name.to_string()[..12]), fold.id.clone()));
+        }
+        let carrier = position(&fold.carrier).ok_or_else(|| Broken::new("conservation", "a carrier is on the branch", fold.carrier.clone()))?;
+        probes.when("tool fold", kind == FoldKind::Tool);
+        probes.when("span fold", kind == FoldKind::Span);
+        probes.when("consolidation", kind == FoldKind::Consolidated);
+        probes.when("consolidation of consolidations", depth >= 2);
+        let depths: BTreeSet<u32> = fold.children.iter().map(|(child, _)| self.known[child].depth).collect();
+        probes.when("consolidation of mixed depth", depths.len() > 1);
+        let carriers = fold.children.iter().filter(|(child, _)| self.known[child].carrier != carrier).count();
+        probes.when("entries riding along", kind == FoldKind::Consolidated && parts.len() > carriers);
+        let children = fold.children.iter().map(|(child, _)| child.clone()).collect();
+        self.known.insert(id.clone(), Known { carrier, parts, children, parent: None, depth: depth + 1, name, placeholder: None });
+        Ok(())
+    }
+
+    /// Whether an entry is a part of a fold that is `root` or lies under it.
+    fn root_of(&self, at: usize) -> Option<&str> {
+        let mut id = self.owner.get(&at)?;
+        while let Some(parent) = &self.known[id].parent {
+            id = parent;
+        }
+        Some(id)
+    }
+
+    /// Every edit has one of the few reasons there are.
+    fn edits(
+        &mut self,
+        commit: Commit<'_>,
+        record: &Record,
+        before: &BTreeMap<usize, String>,
+        made: &BTreeSet<&str>,
+        position: &dyn Fn(&str) -> Option<usize>,
+        probes: &mut Probes,
+    ) -> Result<(), Broken> {
+        let branch = commit.branch;
+        let carriers: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
+        for edit in &branch[commit.record + 1..] {
+            let Kind::ContextEdit { target, omits } = edit.kind() else {
+                return Err(Broken::new("attributed", "a commit is a record and context edits", format!("{} is neither", edit.id())));
+            };
+            let at = position(target).ok_or_else(|| Broken::new("attributed", "a target is on the branch", target.to_string()))?;
+            let entry = &branch[at];
+            if *omits {
+                probes.hit("entry omitted");
+                let in_new = self.root_of(at).is_some_and(|root| made.contains(root));
+                if !in_new {
+                    return Err(Broken::new("conservation", "what is omitted is a part of a fold of this commit", format!("{target} is not")));
+                }
+                probes.when("user message hidden", matches!(entry.kind(), Kind::Message(Role::User)));
+                continue;
+            }
+            let content = edit.replacement().ok_or_else(|| Broken::new("attributed", "an edit replaces or omits", edit.id().to_owned()))?;
+            if let Some(id) = carriers.get(&at).filter(|id| made.contains(id.as_str())) {
+                let block = content.blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
+                let known = &self.known[id];
+                placeholder(&block, id, known, record.bound, entry, self.source_bytes(known, branch))?;
+                if matches!(entry.kind(), Kind::Message(Role::User)) {
+                    kept_words(entry, content.raw())?;
+                }
+                probes.hit("placeholder measured");
+                probes.when("placeholder in a tool result", matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })));
+                probes.when("placeholder in a user message", matches!(entry.kind(), Kind::Message(Role::User)));
+                probes.when("placeholder in a custom message", matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::Custom)));
+                let bytes = block.len() as u64;
+                let id = id.clone();
+                if let Some(known) = self.known.get_mut(&id) {
+                    known.placeholder = Some(bytes);
+                }
+                continue;
+            }
+            let text = content.blocks().first().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
+            let is_line =
+                made.iter().any(|id| carriers.iter().any(|(carrier, root)| root == id && same_batch(branch, *carrier, at)) && text == line_of(id));
+            let gives_back = content.raw() == entry.content().raw() && before.contains_key(&at);
+            let is_clip = [(400, 200), (2_000, 500)]
+                .into_iter()
+                .any(|(head, tail)| clip_content(entry.content(), entry.id(), head, tail).as_deref() == Some(content.raw()));
+            probes.when("user message given back", gives_back);
+            probes.when("result clipped", is_clip && matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })));
+            probes.when("user message clipped", is_clip && matches!(entry.kind(), Kind::Message(Role::User)));
+            if !is_line && !gives_back && !is_clip {
+                return Err(Broken::new(
+                    "conservation",
+                    "a replacement is a placeholder, a line beside one, a clip, or a user's own words given back",
+                    format!("{target} gets {}", content.raw().chars().take(160).collect::<String>()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes a brief stands for; `None` where they cannot be told from the records.
+    fn source_bytes(&self, known: &Known, branch: &[Entry]) -> Option<u64> {
+        let own: u64 = known.parts.iter().map(|&at| Size::of_original(&branch[at]).weight()).sum();
+        known.children.iter().try_fold(own, |sum, child| Some(sum + self.known[child].placeholder?))
+    }
+
+    /// What the commit adds to the journal stands in proportion to what it hides.
+    fn sizes(&self, commit: Commit<'_>, record: &Record) -> Result<(), Broken> {
+        let entries = &commit.branch[commit.record..];
+        let id_bytes = |entry: &Entry| entry.id().len() as u64;
+        let longest = entries.iter().map(id_bytes).max().unwrap_or(8).max(8);
+        let written: u64 = entries.iter().map(|entry| entry.line().len() as u64 + 1).sum();
+        let replaced: u64 = entries[1..].iter().filter_map(Entry::replacement).map(|content| content.raw().len() as u64 + 320).sum();
+        let hidden: u64 = record.folds.iter().map(|fold| fold.parts.len() as u64).sum();
+        let omitted = entries[1..].iter().filter(|entry| matches!(entry.kind(), Kind::ContextEdit { omits: true, .. })).count() as u64;
+        // An id of eight digits stands in an edit four times and in the record twice.
+        let allowed =
+            320 * hidden.max(omitted) + replaced + 320 * record.folds.len() as u64 + 6 * (longest - 8) * (hidden + entries.len() as u64) + 1_000;
+        if written > allowed {
+            return Err(Broken::new("bounded", format!("at most {allowed} bytes for {hidden} hidden entries"), format!("{written} bytes written")));
+        }
+        Ok(())
+    }
+}
+
+fn record(entry: &Entry) -> Option<Record> {
+    match entry.kind() {
+        Kind::Custom { custom_type } if *custom_type == *"pi-fold.commit" => serde_json::from_str(entry.field("data")?).ok(),
+        _ => None,
+    }
+}
+
+/// The edits are those the record promised, with the contents it promised, each target once.
+fn promised(record: &Record, edits: &[Entry]) -> Result<(), Broken> {
+    if record.edits.len() != edits.len() {
+        return Err(Broken::new("attributed", format!("{} edits were promised", record.edits.len()), format!("{} were written", edits.len())));
+    }
+    let mut seen = BTreeSet::new();
+    for ((target, digest), edit) in record.edits.iter().zip(edits) {
+        let Kind::ContextEdit { target: written, .. } = edit.kind() else {
+            return Err(Broken::new("attributed", "an edit", edit.line().to_owned()));
+        };
+        let found = edit.replacement().map(|content| Digest::of(content.raw().as_bytes()).to_string());
+        if **written != **target || found != *digest || !seen.insert(target) {
+            return Err(Broken::new("attributed", format!("the edit of {target} that the record promised"), format!("one of {written}")));
+        }
+    }
+    Ok(())
+}
+
+fn line_of(id: &str) -> String {
+    // The line names its fold and nothing else, so another fold's line tells its shape.
+    let other = FoldName::of(FoldKind::Tool, [], []).id(12);
+    result_line(&other).replace(other.as_str(), id)
+}
+
+fn same_batch(branch: &[Entry], one: usize, other: usize) -> bool {
+    let answer = |at: usize| (0..at).rev().find(|&before| matches!(branch[before].kind(), Kind::Message(Role::Assistant(_))));
+    let is_result = |at: usize| matches!(branch[at].kind(), Kind::Message(Role::ToolResult { .. }));
+    is_result(one) && is_result(other) && answer(one) == answer(other)
+}
+
+/// A user carrier keeps every word of its own.
+fn kept_words(user: &Entry, replacement: &str) -> Result<(), Broken> {
+    let content = user.content();
+    let own = match content.string() {
+        Some(_) => content.raw().to_owned(),
+        None => content.raw().trim().trim_start_matches('[').trim_end_matches(']').to_owned(),
+    };
+    if replacement.contains(&own) {
+        Ok(())
+    } else {
+        Err(Broken::new("lossless", "a user message keeps its words beside a placeholder", user.id().to_owned()))
+    }
+}
+
+/// A placeholder says what never has to change, within its bounds, and quotes whatever is not its own.
+fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entry, source: Option<u64>) -> Result<(), Broken> {
+    let wrong = |invariant, expected: &str, seen: &str| Err(Broken::new(invariant, format!("placeholder of {id}: {expected}"), seen.to_owned()));
+    if matches!(carrier.kind(), Kind::Message(Role::Assistant(_))) {
+        return wrong("no_carrier", "never in an assistant message", carrier.id());
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let framed =
+        lines.len() >= 4 && lines[0].starts_with(&format!("⟦pi-fold {id} · ")) && lines[lines.len() - 1].starts_with(&format!("⟦end {id} · "));
+    if !framed {
+        return wrong("bounded", "begins and ends with its own name", text);
+    }
+    let inner = &lines[2..lines.len() - 1];
+    let brief: usize = inner.iter().map(|line| line.chars().count() + 1).sum::<usize>() - 1;
+    if brief > bound {
+        return wrong("bounded", &format!("a brief of at most {bound} characters"), &format!("{brief}"));
+    }
+    let bytes = inner.iter().map(|line| line.len() as u64 + 1).sum::<u64>() - 1;
+    if source.is_some_and(|source| bytes > (source / 4).max(1)) {
+        return wrong("bounded", &format!("a brief of at most a quarter of {} bytes", source.unwrap_or(0)), &format!("{bytes}"));
+    }
+    for line in inner {
+        let (own, _) = line.split_once("| ").unwrap_or((line, ""));
+        if !is_ours(own.trim_end(), &known.children) {
+            return wrong("no_carrier", "every line is ours or quoted", line);
+        }
+    }
+    Ok(())
+}
+
+/// The few things a brief says in its own voice.
+fn is_ours(words: &str, children: &[String]) -> bool {
+    let plain = |character: char| character.is_ascii_digit() || ", ;…".contains(character) || character.is_ascii_lowercase();
+    let counts = |words: &str| words.starts_with(|first: char| first.is_ascii_digit()) && words.chars().all(plain);
+    let names_only_children = children.iter().any(|child| words.starts_with(child.as_str()) && words[child.len()..].starts_with(" ("));
+    let omission = words.strip_prefix("(+").and_then(|rest| rest.strip_suffix(')'));
+    let omission = omission.is_some_and(|rest| match rest.split_once(" folds ") {
+        Some((_, range)) => range.split("..").all(|id| children.iter().any(|child| child == id)),
+        None => counts(rest),
+    });
+    let cut = words.ends_with('…') && words.starts_with("(+");
+    words.is_empty() || counts(words) || names_only_children || omission || cut || (words.starts_with("user ") && words.ends_with(':'))
+}
+
+/// Held, unread and newest things are left alone.
+fn held(commit: Commit<'_>, record: &Record, position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
+    let branch = &commit.branch[..commit.record];
+    let read = branch.iter().rposition(Entry::is_good_answer).unwrap_or(0);
+    let newest_user = branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Message(Role::User)));
+    let blacklist = &commit.settings.blacklist_auto_fold_tools;
+    let is_held_tool = |tool: &Text| blacklist.contains(&tool.to_string_lossy());
+    for (target, digest) in &record.edits {
+        let Some(at) = position(target) else { continue };
+        if at >= read {
+            return Err(Broken::new("held", "what no good answer has followed stays as it is", format!("{target} is edited")));
+        }
+        if digest.is_none() && Some(at) == newest_user {
+            return Err(Broken::new("held", "the newest user message stays", target.clone()));
+        }
+        if let Kind::Message(Role::ToolResult { tool, .. }) = branch[at].kind()
+            && is_held_tool(tool)
+        {
+            return Err(Broken::new("held", "results of held tools stay raw", format!("{target} of {}", tool.to_string_lossy())));
+        }
+    }
+    let beside = !blacklist.is_empty()
+        && branch.iter().any(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { tool, .. }) if is_held_tool(tool)));
+    probes.when("commit beside a held batch", beside);
+    Ok(())
+}

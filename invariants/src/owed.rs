@@ -1,0 +1,106 @@
+//! Which arm owes which invariant, and at what price it is looked at.
+
+/// A way to manage a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Arm {
+    /// The fold runtime.
+    Fold,
+    /// No management: the session ends where the window does.
+    None,
+    /// Pi's own compaction.
+    Native,
+}
+
+impl Arm {
+    /// All of them, in the order of tables.
+    pub const ALL: [Arm; 3] = [Arm::Fold, Arm::None, Arm::Native];
+
+    /// Its name on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arm::Fold => "fold",
+            Arm::None => "none",
+            Arm::Native => "native",
+        }
+    }
+}
+
+impl std::str::FromStr for Arm {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| format!("there is no arm \"{name}\"; there are fold, none and native"))
+    }
+}
+
+/// How often an invariant is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// After every step.
+    Step,
+    /// At every request.
+    Request,
+    /// At every commit.
+    Commit,
+    /// At every commit of a swarm session, and of every tenth session of the other profiles; and where a session ends.
+    Sampled,
+}
+
+/// An invariant: who owes it, and when it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Owed {
+    /// Its name.
+    pub invariant: &'static str,
+    /// When it is looked at.
+    pub tier: Tier,
+    /// The arms that owe it.
+    pub arms: &'static [Arm],
+    /// Probes of which at least one tells that it was exercised.
+    pub probes: &'static [&'static str],
+}
+
+/// Every invariant of this slice.
+pub const OWED: [Owed; 17] = [
+    Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
+    Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
+    Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
+    Owed { invariant: "conservation", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["entry omitted"] },
+    Owed { invariant: "nesting", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["consolidation"] },
+    Owed { invariant: "pairing", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["prefix of drafts validated"] },
+    Owed { invariant: "wire_valid", tier: Tier::Request, arms: &[Arm::Fold, Arm::Native], probes: &["request validated"] },
+    Owed { invariant: "band", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["decision compared with the reference"] },
+    Owed { invariant: "quiet", tier: Tier::Step, arms: &[Arm::Fold], probes: &["boundary quiet with marks"] },
+    Owed { invariant: "held", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["commit beside a held batch"] },
+    Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },
+    Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
+    Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
+    Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message"] },
+    Owed { invariant: "progress", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
+    Owed { invariant: "accounting", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
+    Owed { invariant: "determinism", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
+];
+
+/// Whether an arm owes an invariant.
+pub fn owes(arm: Arm, invariant: &str) -> bool {
+    OWED.iter().any(|owed| owed.invariant == invariant && owed.arms.contains(&arm))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_invariant_is_owed_by_somebody_and_names_probes_that_exist() {
+        for owed in OWED {
+            assert!(!owed.arms.is_empty() && !owed.probes.is_empty(), "{} is vacuous", owed.invariant);
+            for probe in owed.probes {
+                assert!(crate::probes::PROBES.contains(probe), "{} names the unknown probe {probe}", owed.invariant);
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_tells_arms_apart() {
+        assert!(owes(Arm::Fold, "lossless") && !owes(Arm::Native, "lossless") && !owes(Arm::None, "wire_valid"));
+    }
+}

@@ -1,0 +1,90 @@
+//! Probes: named counters that prove a path was taken. A run in which one stays at zero has not tested what it says.
+
+use std::collections::BTreeMap;
+
+/// Everything a full swarm run must have met.
+pub const PROBES: [&str; 47] = [
+    "request after appends",
+    "request validated",
+    "request the host alone made invalid",
+    "request refused for its size",
+    "rewrite by a commit",
+    "rewrite by the host",
+    "rewrite by both",
+    "commit by the band",
+    "commit by the fence",
+    "commit of several folds",
+    "commit above its target",
+    "commit after an idle time past the cache's",
+    "commit beside a held batch",
+    "commit without usage",
+    "boundary quiet with marks",
+    "deferred: waiting",
+    "deferred: rearm",
+    "deferred: nothing ripe",
+    "deferred: nothing but held",
+    "deferred: below the floor",
+    "tool fold",
+    "span fold",
+    "consolidation",
+    "consolidation of consolidations",
+    "consolidation of mixed depth",
+    "entries riding along",
+    "entry omitted",
+    "placeholder in a tool result",
+    "placeholder in a user message",
+    "placeholder in a custom message",
+    "placeholder measured",
+    "user message hidden",
+    "user message given back",
+    "user message clipped",
+    "result clipped",
+    "fold recovered",
+    "fold recovered from the store",
+    "prefix of drafts validated",
+    "decision compared with the reference",
+    "reopened session compared",
+    "fork of a folded session",
+    "navigation in a folded session",
+    "compaction of a folded session",
+    "model switch in a folded session",
+    "foreign edit of a folded entry",
+    "incremental window compared",
+    "session ended",
+];
+
+/// Counts of probes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probes(BTreeMap<&'static str, u64>);
+
+impl Probes {
+    /// Counts one.
+    pub fn hit(&mut self, name: &'static str) {
+        debug_assert!(PROBES.contains(&name), "no probe is named {name}");
+        *self.0.entry(name).or_insert(0) += 1;
+    }
+
+    /// Counts one if it happened.
+    pub fn when(&mut self, name: &'static str, happened: bool) {
+        if happened {
+            self.hit(name);
+        }
+    }
+
+    /// How often it was hit.
+    pub fn count(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    /// Adds the counts of another run.
+    pub fn merge(&mut self, other: &Probes) {
+        for (name, count) in &other.0 {
+            *self.0.entry(name).or_insert(0) += count;
+        }
+    }
+
+    /// The probes nobody hit.
+    pub fn missed(&self) -> Vec<&'static str> {
+        PROBES.into_iter().filter(|name| self.count(name) == 0).collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! What may change between two requests: nothing that a cause does not name, and nothing before the earliest thing it names.
+
+use crate::Broken;
+use fold_models::host::Request;
+use fold_models::shown::{Role, Shown};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Whose doing a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A commit of the runtime.
+    Commit,
+    /// The host compacted.
+    Compaction,
+    /// The host went elsewhere in the tree, or to a copy of the session.
+    Navigation,
+    /// The host omitted a failed attempt.
+    HostOmit,
+    /// Another extension edited an entry.
+    ForeignEdit,
+}
+
+impl Cause {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Commit => "commit",
+            Cause::Compaction => "compaction",
+            Cause::Navigation => "navigation",
+            Cause::HostOmit => "host omit",
+            Cause::ForeignEdit => "foreign edit",
+        }
+    }
+}
+
+/// A recorded change of what is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Whose doing it is.
+    pub cause: Cause,
+    /// Positions on the branch that it names; `None` where it may change everything.
+    pub targets: Option<BTreeSet<usize>>,
+}
+
+/// Whether the window of a request follows from that of the one before by appends and the changes recorded in between.
+///
+/// Costs nothing after appends alone; after a change, the window.
+///
+/// # Errors
+/// [`Broken`]: `append_only` where something changed before the earliest target, `attributed` where nobody named what changed.
+pub fn follows(before: &[Arc<Shown>], now: &[Arc<Shown>], request: Request, changes: &[Change]) -> Result<(), Broken> {
+    if !request.rewrites() || changes.iter().any(|change| change.targets.is_none()) {
+        return Ok(());
+    }
+    let named: BTreeSet<usize> = changes.iter().filter_map(|change| change.targets.as_ref()).flatten().copied().collect();
+    let at = request.first_change;
+    let first = [before.get(at), now.get(at)].into_iter().flatten().map(|shown| shown.at).min().unwrap_or(0);
+    match named.first() {
+        None => {
+            let entry = before.get(at).map_or(String::new(), |shown| shown.source.id().to_owned());
+            return Err(Broken::new(
+                "attributed",
+                "no change without a cause",
+                format!("message {at} (entry {entry}) changed and nobody recorded why"),
+            ));
+        }
+        Some(earliest) if first < *earliest => {
+            return Err(Broken::new(
+                "append_only",
+                format!("nothing changes before position {earliest}, the earliest target"),
+                format!("message {at}, at position {first} of the branch, changed"),
+            ));
+        }
+        Some(_) => {}
+    }
+    let digests =
+        |window: &[Arc<Shown>]| -> BTreeMap<(usize, Role), u64> { window.iter().map(|shown| ((shown.at, shown.role), shown.digest)).collect() };
+    let (old, new) = (digests(before), digests(now));
+    let last = before.iter().map(|shown| shown.at).max().unwrap_or(0);
+    let changed = old.iter().filter(|(key, digest)| new.get(*key) != Some(*digest)).map(|(key, _)| key.0);
+    let came = new.keys().filter(|key| key.0 <= last && !old.contains_key(*key)).map(|key| key.0);
+    match changed.chain(came).find(|at| !named.contains(at)) {
+        None => Ok(()),
+        Some(at) => {
+            Err(Broken::new("attributed", "every changed entry is named by one cause", format!("the entry at position {at} changed unnamed")))
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The simulator: a plan through an arm, step by step, with the invariants on.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`world`] | one session of one arm: host, provider, cache, clock, store and runtime around a plan |
+//! | [`report`] | what an arm did and what it cost; reports add up |
+//! | [`run`] | a seed through every arm, a failing plan shrunk |
+//! | [`sabotage`] | planted bugs, at the seam between runtime and world |
+//! | [`replay`] | a recorded session as a plan |
+//!
+//! Same plan, same build or another, one thread or many: the same digest.
+
+pub mod replay;
+pub mod report;
+pub mod run;
+pub mod sabotage;
+pub mod world;

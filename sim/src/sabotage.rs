@@ -1,0 +1,213 @@
+//! Planted bugs at the seam between runtime and world: a decision, an observed entry or an edit is tampered with on its way.
+//!
+//! A harness that has not been seen to fail proves nothing. Each bug here imitates one that a context manager could have, and a
+//! test proves that the simulator finds it; nothing has to be rebuilt for that.
+
+use fold_runtime::config::Settings;
+use fold_runtime::journal::{Digest, Entry, Kind, Role};
+use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Session};
+use serde_json::{Value, json};
+
+/// A bug to plant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sabotage {
+    /// A commit omits a tool result that is in no fold.
+    DropsResult,
+    /// A placeholder mentions its neighbour.
+    NamesNeighbour,
+    /// A mark edits the window.
+    MarkEdits,
+    /// A commit below the trigger.
+    CommitsBelowTrigger,
+    /// A record holds the digest of other bytes.
+    WrongDigest,
+    /// A measurement from before a commit is used after it.
+    StaleMeasurement,
+    /// A brief over its bound.
+    LongBrief,
+    /// A placeholder in an assistant message.
+    AssistantCarrier,
+    /// The stop test ignores consolidation.
+    IgnoresConsolidation,
+    /// A user message is hidden while a person's words are below their share.
+    HidesUser,
+    /// Text of a tool stands unquoted in a user message.
+    UnquotedText,
+}
+
+impl Sabotage {
+    /// All of them, with the names they go by.
+    pub const ALL: [(Sabotage, &'static str); 11] = [
+        (Sabotage::DropsResult, "drops-result"),
+        (Sabotage::NamesNeighbour, "names-neighbour"),
+        (Sabotage::MarkEdits, "mark-edits"),
+        (Sabotage::CommitsBelowTrigger, "commits-below-trigger"),
+        (Sabotage::WrongDigest, "wrong-digest"),
+        (Sabotage::StaleMeasurement, "stale-measurement"),
+        (Sabotage::LongBrief, "long-brief"),
+        (Sabotage::AssistantCarrier, "assistant-carrier"),
+        (Sabotage::IgnoresConsolidation, "ignores-consolidation"),
+        (Sabotage::HidesUser, "hides-user"),
+        (Sabotage::UnquotedText, "unquoted-text"),
+    ];
+}
+
+impl std::str::FromStr for Sabotage {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Sabotage::ALL.into_iter().find(|(_, known)| *known == name);
+        found.map(|(sabotage, _)| sabotage).ok_or_else(|| {
+            let names: Vec<_> = Sabotage::ALL.into_iter().map(|(_, name)| name).collect();
+            format!("there is no sabotage \"{name}\"; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// The one who plants it.
+pub(crate) struct Saboteur {
+    what: Sabotage,
+    boundaries: usize,
+    /// The last usage seen, and whether a commit came after it.
+    usage: Option<String>,
+    committed: bool,
+}
+
+impl Saboteur {
+    pub fn new(what: Sabotage) -> Self {
+        Saboteur { what, boundaries: 0, usage: None, committed: false }
+    }
+
+    /// What the runtime is shown instead of an entry.
+    pub fn observed(&mut self, entry: &Entry) -> Option<Entry> {
+        if self.what != Sabotage::StaleMeasurement {
+            return None;
+        }
+        if matches!(entry.kind(), Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD) {
+            self.committed = true;
+        }
+        let usage = entry.message_field("usage").filter(|_| entry.is_good_answer())?;
+        let stale = self.usage.replace(usage.to_owned());
+        let stale = stale.filter(|_| std::mem::take(&mut self.committed))?;
+        Entry::parse(&entry.line().replacen(usage, &stale, 1)).ok()
+    }
+
+    /// What the runtime is said to have decided.
+    pub fn decides(&mut self, honest: Decision, branch: &[Entry], settings: &Settings, window: u64) -> Decision {
+        self.boundaries += 1;
+        match (self.what, honest) {
+            (Sabotage::CommitsBelowTrigger, Decision::Quiet) if self.boundaries.is_multiple_of(8) => {
+                let mut eager = settings.clone();
+                eager.thresholds.max_target_ppm = eager.thresholds.min_target_ppm + 1;
+                Session::open(branch, &eager, window).map_or(Decision::Quiet, |session| match session.boundary() {
+                    commit @ Decision::Commit(_) => commit,
+                    _ => Decision::Quiet,
+                })
+            }
+            (Sabotage::IgnoresConsolidation, Decision::Commit(commit)) if commit.parents > 0 => {
+                let mut flat = settings.clone();
+                flat.thresholds.consolidate_after = usize::MAX / 2;
+                Session::open(branch, &flat, window).map_or(Decision::Commit(commit), |session| session.boundary())
+            }
+            (_, Decision::Commit(mut commit)) => {
+                self.tamper(&mut commit, branch);
+                Decision::Commit(commit)
+            }
+            (_, decision) => decision,
+        }
+    }
+
+    /// What is appended at a boundary where the runtime decided nothing.
+    pub fn meddles(&mut self, branch: &[Entry], marks: usize) -> Option<Draft> {
+        if self.what != Sabotage::MarkEdits || marks == 0 {
+            return None;
+        }
+        let result = branch.iter().find(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })))?;
+        Some(Draft::ContextEdit { target: result.id().to_owned(), replacement: Some("[{\"type\":\"text\",\"text\":\"marked\"}]".to_owned()) })
+    }
+
+    fn tamper(&self, commit: &mut Commit, branch: &[Entry]) {
+        let drafts = &mut commit.drafts;
+        let untouched =
+            |drafts: &[Draft], entry: &&Entry| !drafts.iter().any(|draft| matches!(draft, Draft::ContextEdit { target, .. } if target == entry.id()));
+        match self.what {
+            Sabotage::DropsResult => {
+                let raw = branch.iter().find(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })) && untouched(drafts, entry));
+                drafts.extend(raw.map(omission));
+            }
+            Sabotage::HidesUser => {
+                let newest = branch.iter().rfind(|entry| matches!(entry.kind(), Kind::Message(Role::User))).map(Entry::id);
+                let user = branch
+                    .iter()
+                    .find(|entry| matches!(entry.kind(), Kind::Message(Role::User)) && Some(entry.id()) != newest && untouched(drafts, entry));
+                drafts.extend(user.map(omission));
+            }
+            Sabotage::NamesNeighbour => in_a_placeholder(drafts, |text| text.replacen("}\\n", "}\\nnext to f_0123456789ab\\n", 1)),
+            Sabotage::LongBrief => in_a_placeholder(drafts, |text| {
+                let padding = format!("\\n| {}", "more ".repeat(600));
+                text.replacen("\\n⟦end ", &format!("{padding}\\n⟦end "), 1)
+            }),
+            Sabotage::UnquotedText => {
+                for draft in drafts.iter_mut() {
+                    let Draft::ContextEdit { target, replacement: Some(content) } = draft else { continue };
+                    if branch.iter().any(|entry| entry.id() == *target && matches!(entry.kind(), Kind::Message(Role::User))) {
+                        *content = content.replace("\\n| ", "\\n");
+                    }
+                }
+            }
+            Sabotage::AssistantCarrier => {
+                let carrier = drafts.iter_mut().find_map(|draft| match draft {
+                    Draft::ContextEdit { target, replacement: Some(content) } if content.contains("⟦end f_") => Some(target),
+                    _ => None,
+                });
+                let Some(target) = carrier else { return };
+                let at = branch.iter().position(|entry| entry.id() == *target).unwrap_or(0);
+                let answer = branch[..at].iter().rfind(|entry| matches!(entry.kind(), Kind::Message(Role::Assistant(_))));
+                if let Some(answer) = answer {
+                    *target = answer.id().to_owned();
+                }
+            }
+            Sabotage::WrongDigest => {
+                return in_the_record(drafts, |data| data["folds"][0]["parts"][0][1] = json!(Digest::of(b"other bytes").to_string()));
+            }
+            Sabotage::MarkEdits | Sabotage::CommitsBelowTrigger | Sabotage::StaleMeasurement | Sabotage::IgnoresConsolidation => return,
+        }
+        seal(drafts);
+    }
+}
+
+fn omission(entry: &Entry) -> Draft {
+    Draft::ContextEdit { target: entry.id().to_owned(), replacement: None }
+}
+
+/// Changes the first placeholder among the drafts, as JSON text.
+fn in_a_placeholder(drafts: &mut [Draft], change: impl Fn(&str) -> String) {
+    let first = drafts.iter_mut().find_map(|draft| match draft {
+        Draft::ContextEdit { replacement: Some(content), .. } if content.contains("⟦end f_") => Some(content),
+        _ => None,
+    });
+    if let Some(content) = first {
+        *content = change(content);
+    }
+}
+
+fn in_the_record(drafts: &mut [Draft], change: impl FnOnce(&mut Value)) {
+    let Some(Draft::Custom { data, .. }) = drafts.first_mut() else { return };
+    let Ok(mut value) = serde_json::from_str::<Value>(data) else { return };
+    change(&mut value);
+    *data = value.to_string();
+}
+
+/// Makes the record promise what the drafts now do, so that the bug is not betrayed by a clumsy forgery.
+fn seal(drafts: &mut [Draft]) {
+    let edits: Vec<Value> = drafts
+        .iter()
+        .filter_map(|draft| match draft {
+            Draft::ContextEdit { target, replacement } => {
+                Some(json!([target, replacement.as_ref().map(|content| Digest::of(content.as_bytes()).to_string())]))
+            }
+            Draft::Custom { .. } => None,
+        })
+        .collect();
+    in_the_record(drafts, |data| data["edits"] = Value::from(edits));
+}
