@@ -15,7 +15,7 @@ use fold_invariants::window::{Cause, Change, follows};
 use fold_models::agent::{Answer, Aside, Density, Model, Op, Plan, Profile, Stop, body};
 use fold_models::cache::{OpenAiCache, Rules};
 use fold_models::clock::EventQueue;
-use fold_models::host::{Host, KEEP_RECENT, RESERVE, Summarize};
+use fold_models::host::{Host, KEEP_RECENT, RESERVE, Summarize, from_scratch};
 use fold_models::price::{Prices, Row, Used};
 use fold_models::provider::{self, usage, usage_json};
 use fold_models::shown::Shown;
@@ -26,7 +26,6 @@ use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Session};
-use fold_runtime::window::projection;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -392,13 +391,7 @@ impl<'p> World<'p> {
         if matches!(error.rule, Rule::EmptyEdit | Rule::AssistantLast | Rule::NoMessages) && !self.is_ours(&error.entry) {
             return true;
         }
-        let entries = without_ours(self.host.branch());
-        let mut window = Vec::new();
-        for (at, projected) in projection(&entries).iter().enumerate() {
-            for message in &projected.messages {
-                window.push(Arc::new(Shown::read(at, projected.source, None, message, self.host.token_model())));
-            }
-        }
+        let window = from_scratch(&without_ours(self.host.branch()), self.host.token_model());
         validate(&window).is_err_and(|other| other.rule == error.rule && other.entry == error.entry)
     }
 

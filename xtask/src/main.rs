@@ -3,6 +3,8 @@
 mod inspect;
 mod replay;
 mod screen;
+mod sim;
+mod table;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +23,10 @@ struct Arguments {
 enum Command {
     /// Everything that must be green: formatting, lints, and every test.
     Test,
+    /// Thousands of seeded sessions through every arm, invariants on; a table.
+    Sim(sim::Arguments),
+    /// One session step by step: window, marks, occupancy, cause, cost.
+    Trace(sim::TraceArguments),
     /// Re-issues recorded sessions, folds them, and checks what comes out.
     Replay {
         /// Session files of the Pi coding agent.
@@ -54,6 +60,8 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Test => test::run().map(|()| true),
+        Command::Sim(arguments) => sim::run(&arguments),
+        Command::Trace(arguments) => sim::trace_one(&arguments),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),
         Command::Replay { files, budget, json } => replay::run(&files, budget, json.as_deref()),
     };

@@ -18,3 +18,11 @@ pub fn report(path: Option<&Path>, value: &serde_json::Value) -> Result<(), Stri
     let Some(path) = path else { return Ok(()) };
     std::fs::write(path, format!("{value:#}\n")).map_err(|error| format!("{} could not be written: {error}", path.display()))
 }
+
+/// How long something took, in seconds of the wall: for a person's eyes, and never for a decision.
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "what is shown is real time")]
+pub fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let start = std::time::Instant::now();
+    let out = work();
+    (start.elapsed().as_secs_f64(), out)
+}

@@ -16,7 +16,7 @@ mod line;
 mod window;
 
 pub use compaction::{Compaction, KEEP_RECENT, Part, RESERVE, Summarize};
-pub use window::Request;
+pub use window::{Request, from_scratch};
 
 use crate::provider::usage_json;
 use crate::shown::Shown;

@@ -265,7 +265,7 @@ fn edits<'a>(context: &[Projected<'a>]) -> BTreeMap<&'a str, &'a Entry> {
 }
 
 /// The window of a branch, read anew.
-pub(super) fn from_scratch(branch: &[Entry], model: &TokenModel) -> Vec<Arc<Shown>> {
+pub fn from_scratch(branch: &[Entry], model: &TokenModel) -> Vec<Arc<Shown>> {
     let positions: BTreeMap<&str, usize> = branch.iter().enumerate().map(|(at, entry)| (entry.id(), at)).collect();
     let context = projection(branch);
     let edits = edits(&context);

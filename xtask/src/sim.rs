@@ -1,0 +1,233 @@
+//! `cargo xtask sim` and `cargo xtask trace`: seeds through arms, a table, and where something broke the way back to it.
+
+use crate::screen::line;
+use crate::table;
+use fold_invariants::owed::Arm;
+use fold_models::agent::{Plan, Profile, draw};
+use fold_sim::report::Run;
+use fold_sim::run::{Found, Summary, plan, seed, smallest, trace};
+use fold_sim::sabotage::Sabotage;
+use fold_sim::world::Options;
+use std::io::{IsTerminal as _, Write as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Runs of a failing plan that shrinking may take.
+const TRIES: usize = 600;
+/// Violations that are shrunk and stored; more of them are counted.
+const SHRUNK: usize = 3;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The seeds to run, `A..B` without B; by default as many as suit the profile.
+    #[arg(long, value_parser = range)]
+    seeds: Option<Range<u64>>,
+    /// swarm, steady, endless, chat or campaign.
+    #[arg(long, default_value = "swarm")]
+    profile: Profile,
+    /// Which arms, separated by commas: fold, none, native.
+    #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
+    arm: Vec<Arm>,
+    /// Sessions at a time; all cores by default.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Also write what the screen shows as one JSON object.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Runs a stored plan instead of seeds.
+    #[arg(long, conflicts_with_all = ["seeds", "profile"])]
+    plan: Option<PathBuf>,
+    /// Plants a bug, to see the checks find it.
+    #[arg(long)]
+    sabotage: Option<Sabotage>,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("seeds are a range A..B with A below B, such as 0..2000, not {text}");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let range = from.parse().map_err(|_| wrong())?..to.parse().map_err(|_| wrong())?;
+    if range.is_empty() { Err(wrong()) } else { Ok(range) }
+}
+
+/// How many seeds a profile is run over unless told otherwise.
+fn usual(profile: Profile) -> Range<u64> {
+    0..match profile {
+        Profile::Swarm => 2_000,
+        Profile::Steady => 400,
+        Profile::Endless => 4,
+        Profile::Chat => 6,
+        Profile::Campaign => 4,
+    }
+}
+
+/// Whether everything held.
+pub fn run(arguments: &Arguments) -> Result<bool, String> {
+    let options = Options { sabotage: arguments.sabotage, trace: false };
+    let mut arms = arguments.arm.clone();
+    arms.sort_unstable();
+    arms.dedup();
+    if let Some(file) = &arguments.plan {
+        return stored(file, &arms, options, arguments.json.as_deref());
+    }
+    let seeds = arguments.seeds.clone().unwrap_or_else(|| usual(arguments.profile));
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
+    line(&format!("seeds {}..{} of profile {}, arms {}", seeds.start, seeds.end, arguments.profile.name(), names.join(", ")))?;
+    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let (seconds, summary) = crate::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
+    let summary = summary?;
+    table::print(&summary, arguments.profile, seconds, seeds == usual(arguments.profile) && arms == Arm::ALL)?;
+    let reproduce = |found: &Found| reproduce(arguments.profile, found, options);
+    for (index, found) in summary.found.iter().enumerate() {
+        tell(found, &reproduce(found))?;
+        if index < SHRUNK {
+            shrink(draw(arguments.profile, found.seed), found, options)?;
+        }
+    }
+    let seeds = serde_json::json!({ "from": seeds.start, "to": seeds.end });
+    crate::screen::report(arguments.json.as_deref(), &table::json(&summary, "seeds", seeds, seconds, &reproduce))?;
+    Ok(summary.found.is_empty())
+}
+
+type Runs = Result<Vec<Run>, String>;
+
+/// Every seed through every arm, in whatever order, summed in the order of the seeds.
+fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: Options) -> Result<Summary, String> {
+    let next = AtomicU64::new(seeds.start);
+    let done: Mutex<Vec<(u64, Runs)>> = Mutex::new(Vec::new());
+    let total = seeds.end - seeds.start;
+    // Sessions share nothing, so only whole ones are spread over threads.
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= seeds.end {
+                        break;
+                    }
+                    let runs = seed(profile, at, arms, options);
+                    let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    done.push((at, runs));
+                    progress(done.len() as u64, total);
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    let mut summary = Summary::default();
+    for (at, runs) in done {
+        summary.add(at, runs?);
+    }
+    Ok(summary)
+}
+
+fn progress(done: u64, total: u64) {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() && (done.is_multiple_of(20) || done == total) {
+        let end = if done == total { "\n" } else { "" };
+        let _ = write!(stderr, "\r{done} of {total} seeds{end}");
+    } else if !stderr.is_terminal() && done.is_multiple_of((total / 4).max(1)) {
+        let _ = writeln!(stderr, "{done} of {total} seeds");
+    }
+}
+
+fn sabotage_flag(options: Options) -> String {
+    let name = options.sabotage.and_then(|sabotage| Sabotage::ALL.into_iter().find(|(known, _)| *known == sabotage));
+    name.map_or(String::new(), |(_, name)| format!(" --sabotage {name}"))
+}
+
+fn reproduce(profile: Profile, found: &Found, options: Options) -> String {
+    let (seed, arm) = (found.seed, found.violation.arm);
+    format!("cargo xtask sim --profile {} --seeds {seed}..{} --arm {arm}{}", profile.name(), seed + 1, sabotage_flag(options))
+}
+
+fn tell(found: &Found, reproduce: &str) -> Result<(), String> {
+    let violation = &found.violation;
+    line(&format!("VIOLATION of {} by {}, seed {}, operation {}", violation.invariant, violation.arm, found.seed, violation.step))?;
+    line(&format!("  expected: {}", violation.expected))?;
+    line(&format!("  seen:     {}", violation.seen))?;
+    line(&format!("  again:    {reproduce}"))
+}
+
+fn shrink(plan: Plan, found: &Found, options: Options) -> Result<(), String> {
+    let operations = plan.ops.len();
+    let small = smallest(plan, &found.violation, options, TRIES);
+    let folder = Path::new("target/sim");
+    let file = folder.join(format!("{}-{}.json", found.violation.invariant, found.seed));
+    let text = serde_json::to_string_pretty(&small).map_err(|error| format!("a plan could not be written: {error}"))?;
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&file, text))
+        .map_err(|error| format!("{} could not be written: {error}", file.display()))?;
+    line(&format!(
+        "  shrunk:   {operations} operations to {}, in {}; cargo xtask sim --plan {} --arm {}{}",
+        small.ops.len(),
+        file.display(),
+        file.display(),
+        found.violation.arm,
+        sabotage_flag(options)
+    ))
+}
+
+fn read(file: &Path) -> Result<Plan, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{} could not be read: {error}", file.display()))?;
+    Plan::parse(&text).map_err(|why| format!("{}: {why}", file.display()))
+}
+
+/// A stored plan: the whole table, and every step of the fold arm where it breaks.
+fn stored(file: &Path, arms: &[Arm], options: Options, json: Option<&Path>) -> Result<bool, String> {
+    let stored = read(file)?;
+    line(&format!("plan {} of seed {}, {} operations", file.display(), stored.seed, stored.ops.len()))?;
+    let (seconds, runs) = crate::screen::timed(|| plan(&stored, arms, options));
+    let mut summary = Summary::default();
+    summary.add(stored.seed, runs?);
+    table::print(&summary, stored.profile, seconds, false)?;
+    let reproduce = |found: &Found| format!("cargo xtask sim --plan {} --arm {}{}", file.display(), found.violation.arm, sabotage_flag(options));
+    summary.found.iter().try_for_each(|found| tell(found, &reproduce(found)))?;
+    let name = serde_json::json!(file.display().to_string());
+    crate::screen::report(json, &table::json(&summary, "plan", name, seconds, &reproduce))?;
+    Ok(summary.found.is_empty())
+}
+
+#[derive(clap::Args)]
+pub struct TraceArguments {
+    /// The seed.
+    seed: u64,
+    /// swarm, steady, endless, chat or campaign.
+    #[arg(long, default_value = "swarm")]
+    profile: Profile,
+    /// fold, none or native.
+    #[arg(long, default_value = "fold")]
+    arm: Arm,
+    /// Only this operation and the few around it.
+    #[arg(long)]
+    at: Option<usize>,
+    /// Also write every step as one JSON object.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// One session step by step.
+pub fn trace_one(arguments: &TraceArguments) -> Result<bool, String> {
+    let plan = draw(arguments.profile, arguments.seed);
+    line(&format!(
+        "seed {} of profile {}, arm {}: window {} tokens, overhead {}, settings {}",
+        arguments.seed,
+        arguments.profile.name(),
+        arguments.arm.name(),
+        plan.window,
+        plan.world.overhead_tokens,
+        plan.settings
+    ))?;
+    let (run, steps) = trace(&plan, arguments.arm)?;
+    table::steps(&steps, arguments.at)?;
+    if let Some(violation) = &run.violation {
+        tell(&Found { seed: arguments.seed, violation: violation.clone() }, &format!("cargo xtask trace {}", arguments.seed))?;
+    }
+    crate::screen::report(
+        arguments.json.as_deref(),
+        &serde_json::json!({ "schema": 1, "seed": arguments.seed, "arm": arguments.arm.name(), "steps": steps, "violation": run.violation, "digest": run.digest }),
+    )?;
+    Ok(run.violation.is_none())
+}
