@@ -18,7 +18,7 @@ use fold_models::clock::EventQueue;
 use fold_models::host::{Host, KEEP_RECENT, RESERVE, Summarize, from_scratch};
 use fold_models::price::{Prices, Row, Used};
 use fold_models::provider::{self, usage, usage_json};
-use fold_models::shown::Shown;
+use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
 use fold_models::wire::{Chain, Rule, WireError, validate};
@@ -383,7 +383,29 @@ impl<'p> World<'p> {
             self.probes.hit("request the host alone made invalid");
             return Ok(());
         }
-        Err(Broken::new("wire_valid", "a request that the provider takes, or one that it would not take without our edits either", error.to_string()))
+        Err(Broken::new(
+            "wire_valid",
+            "a request that the provider takes, or one that it would not take without our edits either",
+            format!("{error}; {}", self.around(error.index)),
+        ))
+    }
+
+    /// The messages around one, in short.
+    fn around(&self, index: usize) -> String {
+        let near = self.host.window().iter().enumerate().skip(index.saturating_sub(5)).take(8);
+        let short = |(at, shown): (usize, &Arc<Shown>)| {
+            let calls: Vec<String> = shown.facts.calls.iter().map(|call| call.id.to_string_lossy()).collect();
+            let ours = if shown.facts.placeholder {
+                " placeholder"
+            } else if shown.facts.edited {
+                " edited"
+            } else {
+                ""
+            };
+            let (role, entry, answers) = (shown.role, shown.source.id(), shown.facts.answers.to_string_lossy());
+            format!("{at} {role:?} {entry} [{}{answers}]{ours}", calls.join(" "))
+        };
+        near.map(short).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether the window without our edits is refused for the same thing.
@@ -392,7 +414,11 @@ impl<'p> World<'p> {
             return true;
         }
         let window = from_scratch(&without_ours(self.host.branch()), self.host.token_model());
-        validate(&window).is_err_and(|other| other.rule == error.rule && other.entry == error.entry)
+        let Some(at) = window.iter().position(|shown| shown.source.id() == error.entry) else { return false };
+        // Judged alone: an earlier fault of the host's, which a fold may hide, must not cover for this one.
+        let answer = (0..=at).rev().find(|&before| window[before].role == ShownRole::Assistant).unwrap_or(at);
+        let end = (at + 1..window.len()).find(|&after| window[after].role != ShownRole::ToolResult).unwrap_or(window.len());
+        validate(&window[answer..end]).is_err_and(|other| other.rule == error.rule && other.entry == error.entry)
     }
 
     fn is_ours(&self, entry: &str) -> bool {
@@ -938,17 +964,20 @@ fn promised(record: &Entry) -> usize {
     data.and_then(|data| data["edits"].as_array().map(Vec::len)).unwrap_or(0)
 }
 
-/// A branch as it would be if the runtime had never written.
+/// A branch as it would be if the runtime had never written; its entries leave their ids behind, which a compaction may name.
 fn without_ours(branch: &[Entry]) -> Vec<Entry> {
-    let (mut out, mut skip) = (Vec::new(), 0);
+    let mut skip = 0;
+    let silent = |entry: &Entry| {
+        let id = serde_json::Value::from(entry.id());
+        Entry::parse(&format!("{{\"type\":\"label\",\"id\":{id}}}")).expect("a label is an entry")
+    };
+    let mut out = Vec::with_capacity(branch.len());
     for entry in branch {
         if is_record(entry) {
-            skip = promised(entry);
-        } else if skip > 0 {
-            skip -= 1;
-        } else {
-            out.push(entry.clone());
+            skip = promised(entry) + 1;
         }
+        out.push(if skip > 0 { silent(entry) } else { entry.clone() });
+        skip = skip.saturating_sub(1);
     }
     out
 }

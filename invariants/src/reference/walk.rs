@@ -129,18 +129,20 @@ impl View<'_> {
     /// All pending marks, in order.
     pub(super) fn marks(&self, claimed: &BTreeSet<usize>) -> Vec<Mark> {
         let mut marks: Vec<Mark> = Vec::new();
-        let (mut run, mut segment) = (Run::default(), 0);
+        // Whether the cut that closed last, with nothing between that ends a run, is still pending.
+        let (mut run, mut joins) = (Run::default(), false);
         for (index, unit) in self.units.iter().enumerate() {
             let Some(as_of) = self.walked(unit) else { continue };
             if unit.kind == UnitKind::Ender || self.held(unit) || claimed.contains(&index) {
-                self.trap(&mut marks, segment, std::mem::take(&mut run), as_of);
-                segment = marks.len();
+                self.trap(&mut marks, joins, std::mem::take(&mut run), as_of);
+                joins = false;
             } else if unit.kind == UnitKind::User {
                 run.users.push(unit.entries[0]);
             } else if unit.kind.foldable() {
                 run.units.push(index);
                 if let Some(mark) = self.close(&run, as_of, self.least()) {
                     marks.push(mark);
+                    joins = true;
                     run = Run::default();
                 }
             }
@@ -149,19 +151,18 @@ impl View<'_> {
     }
 
     /// What becomes of a remainder: it joins the cut before it, closes alone, or stays raw.
-    fn trap(&self, marks: &mut Vec<Mark>, segment: usize, run: Run, as_of: usize) {
+    fn trap(&self, marks: &mut Vec<Mark>, joins: bool, run: Run, as_of: usize) {
         if run.units.is_empty() {
             return;
         }
         let weight: u64 = self.entries(&run.units).iter().map(|at| self.weight(*at)).sum();
-        match marks[segment..].last_mut() {
-            Some(cut) if weight < self.least() => {
+        match marks.last_mut() {
+            Some(cut) if joins && weight < self.least() => {
                 cut.units.extend(run.units);
                 cut.users.extend(run.users);
                 cut.kind = FoldKind::Span;
             }
-            Some(_) => {}
-            None => marks.extend(self.close(&run, as_of, 0)),
+            _ => marks.extend(self.close(&run, as_of, 0)),
         }
     }
 

@@ -234,6 +234,15 @@ fn they_agree_whatever_the_habits() {
         let clips = pick(&[0, 50, 90]);
         let held = [r#","blacklistAutoFoldTools":["keep"]"#, ""][pick(&[0, 1])];
         let options = options(pick(&[2, 2, 3, 4]), pick(&[300, 1_000, 3_000, 8_000]), &format!(r#","toolFoldThreshold":0.{clips:02}{held}"#));
+        let habits = match std::env::var("NO").unwrap_or_default().as_str() {
+            "cf" => Habits { compactions: 0, foreign: 0, ..habits },
+            "c" => Habits { compactions: 0, ..habits },
+            "f" => Habits { foreign: 0, ..habits },
+            _ => habits,
+        };
+        if std::env::var("DUMP").is_ok() {
+            println!("OPTIONS {options} {window} {habits:?}");
+        }
         agree(seed, 220, window, &options, habits);
     }
 }

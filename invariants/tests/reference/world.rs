@@ -54,17 +54,19 @@ impl World {
         if self.in_thousand(times) { r#",{"type":"image","data":"AAAA","mimeType":"image/png"}"# } else { "" }
     }
 
-    /// One of the last `most` entries.
+    /// One of the last `most` entries, or the newest compaction.
     pub fn recent(&mut self, most: usize) -> String {
         let back = self.below(self.branch.len().min(most));
-        self.branch[self.branch.len() - 1 - back].id().to_owned()
+        let newest = self.branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Compaction { .. })).map_or(0, |at| at + 1);
+        self.branch[(self.branch.len() - 1 - back).max(newest).min(self.branch.len() - 1)].id().to_owned()
     }
 
     /// One of the last `most` entries, or the nearest one before it that Pi can edit.
     pub fn recent_editable(&mut self, most: usize) -> String {
         let at = self.branch.len() - 1 - self.below(self.branch.len().min(most));
-        let editable =
-            |entry: &&Entry| matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::Assistant(_) | Role::ToolResult { .. }));
+        let editable = |entry: &&Entry| {
+            matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::ToolResult { .. })) || entry.is_good_answer()
+        };
         self.branch[..=at].iter().rfind(editable).map_or("nowhere", Entry::id).to_owned()
     }
 

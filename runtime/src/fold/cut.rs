@@ -75,8 +75,6 @@ pub(crate) struct Cut {
     /// Positions of the user messages within its range; shown in place, not among its parts.
     pub users: Vec<usize>,
     pub carrier: Carrier,
-    /// Which stretch between two enders it lies in.
-    segment: usize,
 }
 
 impl Cut {
@@ -95,7 +93,8 @@ impl Cut {
 struct Remainder {
     run: Run,
     carrier: Option<Carrier>,
-    segment: usize,
+    /// The first unit of the cut that closed before it, with nothing between that ends a run.
+    behind: Option<usize>,
 }
 
 /// The walk.
@@ -105,7 +104,8 @@ pub(crate) struct Cuts {
     marks: Vec<Cut>,
     run: Run,
     remainders: Vec<Remainder>,
-    segment: usize,
+    /// The first unit of the cut that closed last since a run was ended.
+    closed: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -122,7 +122,7 @@ struct Run {
 impl Cuts {
     /// A walk that has seen nothing.
     pub fn new(policy: CutPolicy) -> Self {
-        Cuts { policy, marks: Vec::new(), run: Run::default(), remainders: Vec::new(), segment: 0 }
+        Cuts { policy, marks: Vec::new(), run: Run::default(), remainders: Vec::new(), closed: None }
     }
 
     /// Takes the next ripe unit; `newest_user` is the newest user message as of now.
@@ -142,10 +142,10 @@ impl Cuts {
     /// Ends the run; what it holds becomes a remainder.
     pub fn end_run(&mut self, context: &Context, newest_user: Option<usize>) {
         let run = std::mem::take(&mut self.run);
+        let behind = self.closed.take();
         if !run.units.is_empty() {
-            self.remainders.push(Remainder { carrier: run.carrier(context, newest_user), run, segment: self.segment });
+            self.remainders.push(Remainder { carrier: run.carrier(context, newest_user), run, behind });
         }
-        self.segment += 1;
     }
 
     /// Forgets the marks and remainders that a commit applied.
@@ -167,7 +167,7 @@ impl Cuts {
     pub fn marks(&self, context: &Context) -> Vec<Cow<'_, Cut>> {
         let mut marks: Vec<Cow<'_, Cut>> = self.marks.iter().map(Cow::Borrowed).collect();
         for remainder in &self.remainders {
-            let before = marks.iter_mut().rev().find(|cut| cut.segment == remainder.segment);
+            let before = marks.iter_mut().find(|cut| Some(cut.units[0]) == remainder.behind);
             match before {
                 Some(cut) if remainder.run.weight < self.policy.min_fold => {
                     let cut = cut.to_mut();
@@ -175,17 +175,16 @@ impl Cuts {
                     cut.units.extend(&remainder.run.units);
                     cut.users.extend(&remainder.run.users);
                 }
-                Some(_) => {}
-                None => marks.extend(self.alone(remainder, context).map(Cow::Owned)),
+                _ => marks.extend(self.alone(remainder, context).map(Cow::Owned)),
             }
         }
         marks.sort_by_key(|cut| cut.units[0]);
         marks
     }
 
-    /// A remainder with no pending cut beside it closes at any weight, if what is shown is at most half of what it hides.
+    /// A remainder that joins no cut closes at any weight, if what is shown is at most half of what it hides.
     fn alone(&self, remainder: &Remainder, context: &Context) -> Option<Cut> {
-        let cut = remainder.run.cut(remainder.carrier.clone()?, remainder.segment, context);
+        let cut = remainder.run.cut(remainder.carrier.clone()?, context);
         let hidden = remainder.run.weight - cut.carrier.answer().map_or(0, |answer| context.original[answer].weight());
         self.closes(&cut, hidden, context).then_some(cut)
     }
@@ -201,9 +200,10 @@ impl Cuts {
         if hidden < self.policy.min_fold || kept > hidden / 2 {
             return;
         }
-        let cut = self.run.cut(carrier, self.segment, context);
+        let cut = self.run.cut(carrier, context);
         if self.closes(&cut, hidden, context) {
             self.run = Run::default();
+            self.closed = Some(cut.units[0]);
             self.marks.push(cut);
         }
     }
@@ -254,10 +254,10 @@ impl Run {
         user.into_iter().chain(self.custom.map(Carrier::Custom)).min_by_key(Carrier::position)
     }
 
-    fn cut(&self, carrier: Carrier, segment: usize, context: &Context) -> Cut {
+    fn cut(&self, carrier: Carrier, context: &Context) -> Cut {
         let only_batch = self.units.len() == 1 && context.units[self.units[0]].kind == UnitKind::Batch;
         let kind = if only_batch { FoldKind::Tool } else { FoldKind::Span };
-        Cut { kind, units: self.units.clone(), users: self.users.clone(), carrier, segment }
+        Cut { kind, units: self.units.clone(), users: self.users.clone(), carrier }
     }
 }
 
