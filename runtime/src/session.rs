@@ -358,12 +358,14 @@ impl Session {
         let kept = first_kept.and_then(|id| self.context.by_id.get(id)).copied().unwrap_or(at);
         let mut gone = Size::default();
         for before in 0..at {
-            let stays = before >= kept && self.context.entries[before].kind() != &Kind::Message(Role::System);
-            if !stays && !matches!(self.context.entries[before].kind(), Kind::ContextEdit { .. } | Kind::Custom { .. }) {
+            // Only the newest compaction's summary is shown.
+            let kind = self.context.entries[before].kind();
+            let stays = before >= kept && !matches!(kind, Kind::Message(Role::System) | Kind::Compaction { .. });
+            if !stays && !matches!(kind, Kind::ContextEdit { .. } | Kind::Custom { .. }) {
                 if self.context.is_movable(before) {
                     self.movable = self.movable.saturating_sub(self.context.shown[before]);
                 }
-                if self.context.entries[before].kind() == &Kind::Message(Role::User) {
+                if kind == &Kind::Message(Role::User) {
                     let was = if self.carried(before) { self.context.original[before] } else { self.context.shown[before] };
                     self.words = self.words.saturating_sub(was);
                 }
