@@ -110,9 +110,9 @@ impl Folds {
         Some(all)
     }
 
-    /// Whether an entry is a part of a fold.
-    pub fn owns(&self, at: usize) -> bool {
-        self.owner.contains_key(&at)
+    /// Whether an entry is a part of a fold, or carries a placeholder.
+    pub fn touches(&self, at: usize) -> bool {
+        self.owner.contains_key(&at) || self.known.values().any(|known| known.carrier == at)
     }
 
     /// How many folds the records tell of.

@@ -48,7 +48,7 @@ pub const PROBES: [&str; 47] = [
     "navigation in a folded session",
     "compaction of a folded session",
     "model switch in a folded session",
-    "foreign edit of a folded entry",
+    "foreign edit of a folded session",
     "incremental window compared",
     "session ended",
 ];

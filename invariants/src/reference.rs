@@ -153,6 +153,12 @@ impl<'a> View<'a> {
         self.meter.foreign.contains(&at)
     }
 
+    /// The newest user message or tool result that is shown.
+    fn last_word(&self) -> Option<usize> {
+        let speaks = |at: &usize| matches!(self.branch[*at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
+        self.shown.iter().filter(|(_, shown)| shown.content.is_some()).map(|(at, _)| *at).filter(speaks).max()
+    }
+
     /// What the original at `at` weighs.
     fn weight(&self, at: usize) -> u64 {
         self.weights[at]

@@ -839,17 +839,16 @@ impl<'p> World<'p> {
             return;
         }
         let is_assistant = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_)));
-        let folded = self.folds_hold(at);
+        // Somebody else's edit of what a fold hides or carries is the second half of the law.
+        if self.session.is_some() && self.folds.touches(at) {
+            return;
+        }
         let draft = Draft::ContextEdit { target: branch[at].id().to_owned(), replacement: content.filter(|_| !omit).map(str::to_owned) };
         if !is_assistant && self.host.boundary(&[draft]).is_ok() {
-            self.probes.when("foreign edit of a folded entry", folded);
+            self.probes.when("foreign edit of a folded session", self.report.commits > 0);
             self.reported = None;
             self.changes.push(Change { cause: Cause::ForeignEdit, targets: Some(BTreeSet::from([at])) });
         }
-    }
-
-    fn folds_hold(&self, at: usize) -> bool {
-        self.session.is_some() && self.folds.owns(at)
     }
 
     /// Pi's own compaction, by itself or because a person asks for it.

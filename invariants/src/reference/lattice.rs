@@ -207,8 +207,12 @@ impl View<'_> {
         }
     }
 
-    /// The window with this mark as a leaf; `None` where the mark is foreign or expanding.
+    /// The window with this mark as a leaf; `None` where the mark is foreign or expanding, or has the last word.
     pub(super) fn leaf(&self, state: &State, mark: &Mark) -> Option<State> {
+        let ends_the_window = |at: usize| Some(at) == self.last_word();
+        if ends_the_window(mark.carrier) || self.entries(&mark.units).into_iter().any(ends_the_window) {
+            return None;
+        }
         let mut parts = self.parts(&mark.units, mark.carrier);
         if self.foreign(mark.carrier) || self.entries(&mark.units).iter().any(|at| self.foreign(*at)) {
             return None;
@@ -243,7 +247,8 @@ impl View<'_> {
         }
         let riders: Vec<usize> = between.into_iter().filter(|unit| self.units[*unit].kind.foldable()).collect();
         let weight: u64 = self.entries(&riders).iter().map(|at| self.size(state, *at).weight()).sum();
-        (weight < self.least()).then_some(riders)
+        let last = self.entries(&riders).into_iter().any(|at| Some(at) == self.last_word());
+        (weight < self.least() && !last).then_some(riders)
     }
 
     /// The window with these neighbouring roots under one parent, if they form a group and the parent makes it lighter.

@@ -199,10 +199,14 @@ impl<'a> Work<'a> {
         self.nodes.len() - 1
     }
 
-    /// Mints a leaf; `None` if somebody else's content is in it or the window would not get smaller.
+    /// Mints a leaf; `None` if somebody else's content is in it, or the last word, or the window would not get smaller.
     fn leaf(&mut self, cut: &Cut) -> Option<usize> {
         let context = self.plan.context;
         let carrier = cut.carrier.position();
+        let last_word = context.last_word();
+        if Some(carrier) == last_word || cut.units.iter().any(|&unit| last_word.is_some_and(|at| context.unit_of[at] == Some(unit))) {
+            return None;
+        }
         if context.foreign.contains(&carrier) || cut.units.iter().any(|&unit| context.is_foreign(unit)) {
             return None;
         }
@@ -381,7 +385,9 @@ impl<'a> Work<'a> {
         let riders: Vec<usize> = between.filter(counts).collect();
         let shown = |unit: &usize| context.units[*unit].entries.iter().map(|&at| context.shown[at].weight()).sum::<u64>();
         let light = riders.iter().map(shown).sum::<u64>() < self.plan.policy.min_fold;
-        (light && riders.iter().all(|unit| !self.plan.lattice.claimed.contains(unit))).then_some(riders)
+        let last_word = context.last_word().and_then(|at| context.unit_of[at]);
+        let free = |unit: &usize| !self.plan.lattice.claimed.contains(unit) && Some(*unit) != last_word;
+        (light && riders.iter().all(free)).then_some(riders)
     }
 
     fn parent(&mut self, group: &[usize], words: Size) -> Option<usize> {
@@ -549,7 +555,7 @@ impl<'a> Work<'a> {
         let raw = |at: usize| context.state[at] == Shown::Raw && !edited.contains_key(&at) && !context.foreign.contains(&at);
         let mut clips = Vec::new();
         if self.plan.clip_ppm > 0 {
-            let weight = |at: usize| edited.get(&at).unwrap_or(&context.shown[at]).weight();
+            let weight = |at: usize| edited.get(&at).unwrap_or(&context.shown[at]).weight().saturating_sub(system_weight(&context.entries[at]));
             let is_system = |at: usize| matches!(context.entries[at].kind(), Kind::Message(Role::System));
             let total: u64 = context.in_context().filter(|&at| !is_system(at)).map(weight).sum();
             let share = u64::try_from(u128::from(total) * u128::from(self.plan.clip_ppm) / 1_000_000).unwrap_or(u64::MAX);
@@ -619,6 +625,14 @@ struct Edit {
 pub(super) fn gist_of(context: &Context, units: impl Iterator<Item = usize>) -> String {
     let entries: Vec<&Entry> = units.flat_map(|unit| &context.units[unit].entries).map(|&at| &context.entries[at]).collect();
     gist(&entries)
+}
+
+/// What a compaction carries of the system prompt: no part of the conversation.
+fn system_weight(entry: &Entry) -> u64 {
+    match entry.kind() {
+        Kind::Compaction { .. } => entry.field("systemMessage").filter(|raw| raw.starts_with('{')).map_or(0, |raw| raw.len() as u64),
+        _ => 0,
+    }
 }
 
 fn text_block(text: &str) -> String {

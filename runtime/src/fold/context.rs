@@ -90,6 +90,12 @@ impl Context {
         self.users.last().copied()
     }
 
+    /// The last user message or tool result that is shown: a request may end with it, and it must not end with a placeholder.
+    pub fn last_word(&self) -> Option<usize> {
+        let speaks = |at: &usize| matches!(self.entries[*at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
+        (0..self.entries.len()).rev().filter(speaks).find(|&at| self.state[at] != Shown::Gone)
+    }
+
     /// Whether an edit of ours may touch the entry: somebody else's content is left alone.
     pub fn is_foreign(&self, unit: usize) -> bool {
         !self.foreign.is_empty() && self.units[unit].entries.iter().any(|at| self.foreign.contains(at))
