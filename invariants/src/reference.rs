@@ -180,7 +180,7 @@ impl<'a> View<'a> {
             return Verdict::Deferred("below the floor".into());
         }
         let clipped = self.clip_users(self.clip_results(state.clone()));
-        let edits = self.edits(&clipped, start.folds.len());
+        let edits = self.edits(&state, &clipped, start.folds.len());
         let record = self.record(trigger, minted, &edits);
         let edits = edits.into_iter().map(|(at, replacement)| Draft::ContextEdit { target: self.branch[at].id().to_owned(), replacement });
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data: record }).chain(edits).collect();
@@ -209,7 +209,9 @@ impl<'a> View<'a> {
         if self.estimate(&best) <= target {
             return best;
         }
-        for mark in self.marks(&self.claims(start)) {
+        let carriers = start.roots.iter().map(|root| start.folds[*root].carrier);
+        let taken: BTreeSet<usize> = start.folds.iter().flat_map(|fold| fold.hides.iter().copied()).chain(carriers).collect();
+        for mark in self.marks(&self.claims(start), &taken) {
             let Some(next) = self.leaf(&leaves, &mark) else { continue };
             leaves = next;
             best = self.consolidate(leaves.clone());
@@ -312,11 +314,12 @@ impl<'a> View<'a> {
     }
 
     /// Every entry whose shown content changes, in the order of the law; `minted` is where the new folds begin.
-    fn edits(&self, state: &State, minted: usize) -> Vec<(usize, Option<String>)> {
+    fn edits(&self, folded: &State, state: &State, minted: usize) -> Vec<(usize, Option<String>)> {
         let mut order: Vec<usize> = Vec::new();
         for root in state.roots.iter().filter(|root| **root >= minted) {
             let fold = &state.folds[*root];
-            let touched = self.touched(state, fold);
+            let mut touched = self.touched(state, fold);
+            touched.retain(|at| self.content(folded, *at) != self.shown[at].content.as_deref());
             let (shown, gone): (Vec<usize>, Vec<usize>) = touched.into_iter().partition(|at| self.content(state, *at).is_some());
             let rank = |at: &usize| (*at != fold.carrier, self.branch[*at].kind() == &Kind::Message(Role::User), *at);
             let mut first = shown;
@@ -326,9 +329,9 @@ impl<'a> View<'a> {
             gone.sort_by_key(|at| (self.unit_of[at], std::cmp::Reverse(*at)));
             order.extend(gone);
         }
-        // What no new fold touched was clipped.
-        let folded: BTreeSet<usize> = order.iter().copied().collect();
-        order.extend(state.shown.keys().filter(|at| !folded.contains(at)));
+        // What no new fold changed was clipped.
+        let placed: BTreeSet<usize> = order.iter().copied().collect();
+        order.extend(state.shown.keys().filter(|at| !placed.contains(at)));
         let changed = order.into_iter().filter(|at| self.content(state, *at) != self.shown[at].content.as_deref());
         changed.map(|at| (at, self.content(state, at).map(str::to_owned))).collect()
     }

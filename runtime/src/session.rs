@@ -382,9 +382,11 @@ impl Session {
             if self.context.units[unit].entries[0] < kept {
                 continue;
             }
+            let first = self.context.units[unit].entries[0];
+            let is_taken = self.lattice.carriers.contains_key(&first) || self.digests.contains_key(&first);
             if self.lattice.claimed.contains(&unit) {
                 self.cuts.end_run(&self.context, newest_user);
-            } else {
+            } else if !is_taken {
                 self.cuts.walk(unit, &self.context, newest_user);
             }
         }

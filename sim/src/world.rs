@@ -546,7 +546,9 @@ impl<'p> World<'p> {
         if by_band && self.reports_usage && self.reported.is_some_and(|total| self.tokens_now().max(total) < band.max_target / 4) {
             return Err(Broken::new("band", "no commit far below the trigger", format!("one at {} tokens", self.tokens_now())));
         }
-        let due = commits || (self.plan.seed ^ self.step as u64).is_multiple_of(24);
+        // The first two commits of a session, every fourth one after them, and a boundary now and then.
+        let nth = self.report.commits;
+        let due = if commits { nth < 2 || (self.plan.seed + nth).is_multiple_of(4) } else { (self.plan.seed ^ self.step as u64).is_multiple_of(48) };
         if self.deep && due {
             self.compare(&decision)?;
         }
@@ -613,7 +615,7 @@ impl<'p> World<'p> {
                 Draft::ContextEdit { target, .. } => target.as_bytes(),
             });
             self.host.boundary(std::slice::from_ref(draft)).map_err(|why| Broken::new("attributed", "drafts that the host takes", why))?;
-            if self.deep && sound && index > 0 {
+            if self.deep && sound && index > 0 && (self.report.commits + self.plan.seed).is_multiple_of(2) {
                 self.probes.hit("prefix of drafts validated");
                 if let Err(error) = validate(self.host.window())
                     && !matches!(error.rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast)
@@ -629,7 +631,7 @@ impl<'p> World<'p> {
         let written = Written { branch, record, settings: &self.settings };
         self.folds.commit(written, &position, &mut self.probes)?;
         self.lossless(commit.folds)?;
-        if self.deep && (self.plan.seed + self.report.commits).is_multiple_of(4) {
+        if self.deep && (self.plan.seed + self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
         }
         if let Some(session) = &mut self.session {
@@ -1004,7 +1006,9 @@ fn tell_apart(expected: &Verdict, seen: &Verdict) -> (String, String) {
     let (Verdict::Commit { drafts: ours, .. }, Verdict::Commit { drafts: theirs, .. }) = (seen, expected) else {
         return (short(expected), short(seen));
     };
-    let Some((index, (one, other))) = theirs.iter().zip(ours).enumerate().find(|(_, (one, other))| one != other) else {
+    // The record differs wherever an edit does; the edit tells more.
+    let differing = theirs.iter().zip(ours).enumerate().filter(|(_, (one, other))| one != other);
+    let Some((index, (one, other))) = differing.min_by_key(|(index, _)| (*index == 0, *index)) else {
         return (short(expected), short(seen));
     };
     let (one, other) = (format!("{one:?}"), format!("{other:?}"));

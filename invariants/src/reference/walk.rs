@@ -126,8 +126,8 @@ impl View<'_> {
         unit.entries.iter().all(|at| *at >= kept).then_some(ripe.max(compaction))
     }
 
-    /// All pending marks, in order.
-    pub(super) fn marks(&self, claimed: &BTreeSet<usize>) -> Vec<Mark> {
+    /// All pending marks, in order; `taken` are entries that folds hide or that carry placeholders.
+    pub(super) fn marks(&self, claimed: &BTreeSet<usize>, taken: &BTreeSet<usize>) -> Vec<Mark> {
         let mut marks: Vec<Mark> = Vec::new();
         // Whether the cut that closed last, with nothing between that ends a run, is still pending.
         let (mut run, mut joins) = (Run::default(), false);
@@ -137,7 +137,7 @@ impl View<'_> {
                 self.trap(&mut marks, joins, std::mem::take(&mut run), as_of);
                 joins = false;
             } else if unit.kind == UnitKind::User {
-                run.users.push(unit.entries[0]);
+                run.users.extend(unit.entries.iter().filter(|at| !taken.contains(at)));
             } else if unit.kind.foldable() {
                 run.units.push(index);
                 if let Some(mark) = self.close(&run, as_of, self.least()) {

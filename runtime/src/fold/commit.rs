@@ -72,6 +72,19 @@ fn lowers((bytes, images): Freed) -> bool {
     bytes.saturating_add(images.saturating_mul(Size { bytes: 0, images: 1 }.weight().cast_signed())) > 0
 }
 
+/// A change of a person's words.
+#[derive(Clone, Copy, Debug, Default)]
+struct Words {
+    hidden: Size,
+    back: Size,
+}
+
+impl Words {
+    fn of(self, words: Size) -> Size {
+        (words + self.back).saturating_sub(self.hidden)
+    }
+}
+
 /// What a commit would do.
 pub(crate) struct Outcome {
     /// New folds with the names of their children: leaves, then parents in the order they were made.
@@ -105,8 +118,8 @@ struct Node<'a> {
     new: bool,
     /// What it frees against the state without it.
     freed: Freed,
-    /// What it hides of a person's words.
-    words: Size,
+    /// What it hides of a person's words, and what it shows more of: a clipped message that becomes a carrier is whole again.
+    words: Words,
     placeholder: String,
     hidden: Vec<usize>,
     children: Vec<usize>,
@@ -190,7 +203,7 @@ impl<'a> Work<'a> {
             fold: Cow::Borrowed(fold),
             new: false,
             freed: (0, 0),
-            words: Size::default(),
+            words: Words::default(),
             placeholder: String::new(),
             hidden: Vec::new(),
             children: Vec::new(),
@@ -212,7 +225,11 @@ impl<'a> Work<'a> {
         }
         let words = self.words_after.last().copied().unwrap_or(self.plan.words);
         let candidates = cut.users.iter().copied().filter(|&at| at != carrier && self.plan.is_hideable(at));
-        let (hidden, gone) = self.hide(candidates, words, |_| false);
+        let back = match cut.carrier {
+            Carrier::User(at) => context.original[at].saturating_sub(self.plan.words_of(at, false)),
+            _ => Size::default(),
+        };
+        let (hidden, gone) = self.hide(candidates, words + back, |_| false);
         let mut parts = cut.parts(context);
         parts.extend(&hidden);
         parts.sort_unstable();
@@ -243,12 +260,12 @@ impl<'a> Work<'a> {
         if let Carrier::User(at) = fold.carrier {
             freed = plus(freed, context.shown[at].minus(context.original[at]));
         }
-        let node = self.finished(fold, text_of_brief, freed, hidden, gone, Vec::new());
+        let node = self.finished(fold, text_of_brief, freed, hidden, Words { hidden: gone, back }, Vec::new());
         self.keep(node)
     }
 
     /// Writes the placeholder and counts it.
-    fn finished(&self, mut fold: Fold, brief: String, freed: Freed, hidden: Vec<usize>, words: Size, children: Vec<usize>) -> Node<'a> {
+    fn finished(&self, mut fold: Fold, brief: String, freed: Freed, hidden: Vec<usize>, words: Words, children: Vec<usize>) -> Node<'a> {
         let entries = &self.plan.context.entries;
         let placeholder = placeholder(&fold.id, fold.kind, fold.entries, entries[fold.first].id(), entries[fold.last].id(), &brief);
         fold.placeholder = placeholder.len() as u64;
@@ -268,7 +285,7 @@ impl<'a> Work<'a> {
 
     fn add(&mut self, leaf: usize) {
         let words = self.words_after.last().copied().unwrap_or(self.plan.words);
-        self.words_after.push(words.saturating_sub(self.nodes[leaf].words));
+        self.words_after.push(self.nodes[leaf].words.of(words));
         self.leaves.push(leaf);
     }
 
@@ -321,7 +338,7 @@ impl<'a> Work<'a> {
         state.roots.push(leaf);
         state.leaves += 1;
         state.freed = plus(state.freed, self.nodes[leaf].freed);
-        state.words = state.words.saturating_sub(self.nodes[leaf].words);
+        state.words = self.nodes[leaf].words.of(state.words);
         self.fixpoint(state, state.roots.len().saturating_sub(self.plan.consolidate_after));
     }
 
@@ -364,7 +381,7 @@ impl<'a> Work<'a> {
         state.roots.splice(i..i + n, [parent]);
         state.parents.push(parent);
         state.freed = plus(state.freed, self.nodes[parent].freed);
-        state.words = state.words.saturating_sub(self.nodes[parent].words);
+        state.words = self.nodes[parent].words.of(state.words);
         true
     }
 
@@ -457,7 +474,7 @@ impl<'a> Work<'a> {
             gist: self.nodes[group[0]].fold.gist.clone(),
             parts,
         };
-        let node = self.finished(fold, text, freed, hidden, gone, group.to_vec());
+        let node = self.finished(fold, text, freed, hidden, Words { hidden: gone, back: Size::default() }, group.to_vec());
         self.keep(node)
     }
 
@@ -494,7 +511,7 @@ impl<'a> Work<'a> {
         for &root in state.roots.iter().filter(|&&root| self.nodes[root].new) {
             edits.extend(self.edits(root));
         }
-        let clips = self.clips(&edits, state.words);
+        let clips = self.clips(&mut edits, state.words);
         let clipped = clips.len();
         let edits = edits.into_iter().chain(clips).map(|edit| (edit.at, edit.content)).collect();
         Outcome { folds, edits, freed: state.freed, hidden_users, clips: clipped }
@@ -511,11 +528,22 @@ impl<'a> Work<'a> {
                 at: *at,
                 content: Some(with_block(&context.entries[*at], &node.placeholder)),
                 size: context.original[*at] + text(node.placeholder.len()),
+                gives_back: false,
             },
-            _ => Edit { at: carrier, content: Some(format!("[{}]", text_block(&node.placeholder))), size: text(node.placeholder.len()) },
+            _ => Edit {
+                at: carrier,
+                content: Some(format!("[{}]", text_block(&node.placeholder))),
+                size: text(node.placeholder.len()),
+                gives_back: false,
+            },
         };
         let line = result_line(&fold.id);
-        let lines = fold.carrier.others().iter().map(|&at| Edit { at, content: Some(format!("[{}]", text_block(&line))), size: text(line.len()) });
+        let lines = fold.carrier.others().iter().map(|&at| Edit {
+            at,
+            content: Some(format!("[{}]", text_block(&line))),
+            size: text(line.len()),
+            gives_back: false,
+        });
         let mut edits: Vec<Edit> = std::iter::once(shown).chain(lines).collect();
         let kept: BTreeSet<usize> = edits.iter().map(|edit| edit.at).collect();
 
@@ -540,16 +568,17 @@ impl<'a> Work<'a> {
             at,
             content: Some(context.entries[at].content().raw().to_owned()),
             size: context.original[at],
+            gives_back: true,
         }));
         omitted.retain(|at| !kept.contains(at) && context.state[*at] != Shown::Gone);
         let mut omitted: Vec<usize> = omitted.into_iter().collect();
         omitted.sort_by_key(|&at| (context.unit_of[at], Reverse(at)));
-        edits.extend(omitted.into_iter().map(|at| Edit { at, content: None, size: Size::default() }));
+        edits.extend(omitted.into_iter().map(|at| Edit { at, content: None, size: Size::default(), gives_back: false }));
         edits
     }
 
     /// Old results cut to head and tail, then heavy words of a person; in branch order.
-    fn clips(&self, edits: &[Edit], words: Size) -> Vec<Edit> {
+    fn clips(&self, edits: &mut [Edit], words: Size) -> Vec<Edit> {
         let context = self.plan.context;
         let edited: BTreeMap<usize, Size> = edits.iter().map(|edit| (edit.at, edit.size)).collect();
         let raw = |at: usize| context.state[at] == Shown::Raw && !edited.contains_key(&at) && !context.foreign.contains(&at);
@@ -570,7 +599,13 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        clips.extend(self.heavy_words(words, raw));
+        let given_back: BTreeSet<usize> = edits.iter().filter(|edit| edit.gives_back).map(|edit| edit.at).collect();
+        for clip in self.heavy_words(words, |at| raw(at) || given_back.contains(&at)) {
+            match edits.iter_mut().find(|edit| edit.at == clip.at) {
+                Some(edit) => *edit = clip,
+                None => clips.push(clip),
+            }
+        }
         clips.sort_by_key(|edit| edit.at);
         clips
     }
@@ -587,7 +622,7 @@ impl<'a> Work<'a> {
         let entry = &self.plan.context.entries[at];
         let content = clip_content(entry.content(), entry.id(), head, tail)?;
         let size = Size::of_content(Content::of(&content));
-        (size.weight() < self.plan.context.original[at].weight()).then_some(Edit { at, content: Some(content), size })
+        (size.weight() < self.plan.context.original[at].weight()).then_some(Edit { at, content: Some(content), size, gives_back: false })
     }
 
     /// User messages that are clipped because a person's words are above the limit: the heaviest first, long after they were read.
@@ -619,6 +654,8 @@ struct Edit {
     content: Option<String>,
     /// Size of what is shown afterwards.
     size: Size,
+    /// Whether it gives a person's message its own content back.
+    gives_back: bool,
 }
 
 /// What a leaf is about; its units are those of its claim.
