@@ -43,6 +43,16 @@ impl Summary {
         }
     }
 
+    /// Adds another summary under a number of its own.
+    pub fn absorb(&mut self, number: u64, other: &Summary) {
+        self.digests.entry(number).or_default().push(other.digest());
+        self.probes.merge(&other.probes);
+        self.found.extend(other.found.iter().cloned());
+        for (arm, report) in &other.arms {
+            self.arms.entry(*arm).or_default().merge(report.clone());
+        }
+    }
+
     /// Names the whole course of all sessions.
     pub fn digest(&self) -> String {
         let mut sha = Sha256::new();

@@ -4,6 +4,7 @@
 //! may append. Time passes in the event queue only. After every step the checks look at the journal and at the requests. The
 //! first broken invariant ends the session: what follows a fault proves nothing.
 
+use crate::replay::Recording;
 use crate::report::{Report, Rewrite, Run, Violation};
 use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
@@ -26,6 +27,7 @@ use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Session};
+use fold_runtime::window::Size;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -106,6 +108,28 @@ pub fn run(plan: &Plan, arm: Arm, options: Options) -> Result<(Run, Vec<Step>), 
     Ok((Run { arm, report: world.report, probes: world.probes, violation, digest }, world.steps))
 }
 
+/// Re-issues a recorded conversation through an arm.
+///
+/// # Errors
+/// A sentence when the budget is too small, or an entry cannot be written again.
+pub fn replay(recording: &Recording, budget: u64, arm: Arm) -> Result<(Run, Option<String>), String> {
+    let plan = recording.plan(budget);
+    let mut world = World::new(&plan, arm, Options::default())?;
+    let outcome = world.re_issue(&recording.entries)?;
+    let explained = world.explained.take();
+    let violation = outcome.err().map(|broken| Violation {
+        invariant: broken.invariant,
+        arm: arm.name(),
+        step: world.step,
+        expected: broken.expected,
+        seen: broken.seen,
+    });
+    world.report.sessions = 1;
+    world.report.costs = vec![world.report.totals.tiered];
+    let digest = world.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((Run { arm, report: world.report, probes: world.probes, violation, digest }, explained))
+}
+
 struct World<'p> {
     plan: &'p Plan,
     arm: Arm,
@@ -147,6 +171,8 @@ struct World<'p> {
     note: String,
     last_read: (u64, u64),
     ended: bool,
+    /// Why the session ended early, at length.
+    explained: Option<String>,
 }
 
 type Outcome<T = ()> = Result<T, Broken>;
@@ -199,6 +225,7 @@ impl<'p> World<'p> {
             note: String::new(),
             last_read: (0, 0),
             ended: false,
+            explained: None,
         })
     }
 
@@ -323,6 +350,7 @@ impl<'p> World<'p> {
             let Some(overflow) = refused else { return Ok(Some((tokens, read))) };
             self.probes.hit("request refused for its size");
             if attempt == 1 || !self.recover_from(&overflow.to_string())? {
+                self.explain(tokens);
                 return self.stop("the window is full").map(|()| None);
             }
         }
@@ -874,6 +902,107 @@ impl<'p> World<'p> {
         self.changes.push(Change { cause: Cause::Compaction, targets: None });
         self.note = format!("{}compacted; ", self.note);
         self.same_window()
+    }
+
+    // ---- a recording ----------------------------------------------------------------------------------------------------------------
+
+    /// Appends the recorded entries one by one, a request before every answer, a boundary where a turn ends.
+    fn re_issue(&mut self, entries: &[Entry]) -> Result<Outcome, String> {
+        for (index, entry) in entries.iter().enumerate() {
+            self.step = index;
+            let is_answer = matches!(entry.kind(), Kind::Message(Role::Assistant(_)));
+            let mut measured = None;
+            if is_answer {
+                self.now += 1_000;
+                self.host.set_now(self.now);
+                match self.request() {
+                    Ok(Some((prompt, read))) => measured = Some((prompt, read)),
+                    Ok(None) => break,
+                    Err(broken) => return Ok(Err(broken)),
+                }
+            }
+            let line = self.written_again(entry, measured)?;
+            let before = self.host.message_tokens();
+            self.host.adopt(&line).map_err(|why| format!("entry {}: {why}", entry.id()))?;
+            self.appended += self.host.message_tokens().saturating_sub(before);
+            let goes_on = entries.get(index + 1).is_some_and(|next| matches!(next.kind(), Kind::Message(Role::ToolResult { .. })));
+            let in_turn = matches!(entry.kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
+            if in_turn
+                && !goes_on
+                && let Err(broken) = self.turn_end()
+            {
+                return Ok(Err(broken));
+            }
+        }
+        let same = self.same_texts(entries);
+        Ok(same.and_then(|()| self.end()))
+    }
+
+    /// The recorded line behind the present leaf, with what this world's provider measures.
+    fn written_again(&mut self, entry: &Entry, measured: Option<(u64, u64)>) -> Result<Entry, String> {
+        let mut line = entry.line().to_owned();
+        let wrong = |what: &str| format!("entry {} could not be written again: {what}", entry.id());
+        if let Some((prompt, read)) = measured {
+            let good = entry.is_good_answer();
+            let output = if good { Size::of_original(entry).bytes * 1_000 / self.recorded_density() } else { 0 };
+            self.bill(Used { fresh: prompt - read, cached: read, written: 0, output });
+            if let Some(recorded) = entry.message_field("usage").filter(|raw| raw.starts_with('{')) {
+                let usage = if good { usage(prompt, read, 0, output) } else { usage(0, 0, 0, 0) };
+                self.reported = (usage.total > 0).then_some(usage.total).or(self.reported.filter(|_| !good));
+                let at = recorded.as_ptr().addr() - entry.line().as_ptr().addr();
+                line.replace_range(at..at + recorded.len(), &usage_json(&usage));
+            }
+        }
+        let parent = self.host.leaf().map_or("null".to_owned(), |leaf| serde_json::Value::from(leaf.id()).to_string());
+        let fields = Entry::parse(&line).ok();
+        match fields.as_ref().and_then(|fields| fields.field("parentId")) {
+            Some(old) => {
+                let fields = fields.as_ref().ok_or_else(|| wrong("no fields"))?;
+                let at = old.as_ptr().addr() - fields.line().as_ptr().addr();
+                line.replace_range(at..at + old.len(), &parent);
+            }
+            // Version 1 has neither id nor parent.
+            None if fields.is_none() => {
+                line = line.replacen('{', &format!("{{\"id\":{},\"parentId\":{parent},", serde_json::Value::from(entry.id())), 1)
+            }
+            None => line = line.replacen('{', &format!("{{\"parentId\":{parent},"), 1),
+        }
+        let again = Entry::parse(&line).map_err(|error| wrong(&error.to_string()))?;
+        if again.id() != entry.id() || again.content().raw() != entry.content().raw() {
+            return Err(wrong("it would be another one"));
+        }
+        Ok(again)
+    }
+
+    fn recorded_density(&self) -> u64 {
+        if let Density::Constant(milli) = self.plan.world.density { milli } else { 4_000 }
+    }
+
+    /// What every fold gives back has the texts of the file.
+    fn same_texts(&self, entries: &[Entry]) -> Outcome {
+        let Some(session) = &self.session else { return Ok(()) };
+        let file: std::collections::BTreeMap<&str, &Entry> = entries.iter().map(|entry| (entry.id(), entry)).collect();
+        for (fold, _) in session.folds() {
+            let originals = session.recover(fold, None).map_err(|error| Broken::new("lossless", format!("fold {fold} whole"), error.to_string()))?;
+            for original in originals {
+                let given = Entry::parse(&original.line).map_err(|error| Broken::new("lossless", "an entry", error.to_string()))?;
+                if file.get(original.id.as_str()).is_none_or(|entry| entry.content().raw() != given.content().raw()) {
+                    return Err(Broken::new("lossless", format!("the content of {} as the file has it", original.id), "another one"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a refused request holds, for a person.
+    fn explain(&mut self, tokens: u64) {
+        let largest = self.host.window().iter().max_by_key(|shown| shown.tokens);
+        let what = largest.map_or(String::new(), |shown| format!("; the largest entry in it is {} with {} tokens", shown.source.id(), shown.tokens));
+        self.explained = Some(format!(
+            "request {} would hold {tokens} tokens in a window of {}, and nothing ripe makes room{what}. A larger --budget replays further",
+            self.report.totals.requests + 1,
+            self.model.context_window
+        ));
     }
 
     // ---- the end --------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 //! `cargo xtask inspect`: reads session files as Pi does and says what a model would see of them.
 
-use fold_runtime::journal::{Branch, BranchProblem, Journal};
+use fold_runtime::journal::{Branch, Journal};
 use fold_runtime::window::{Rate, Size, projection};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -58,19 +58,8 @@ fn inspect(file: &Path) -> Result<Report, String> {
         images: size.images,
         estimated_tokens: Rate::UNMEASURED.tokens_at_most(size.bytes) + size.images * fold_runtime::window::IMAGE_TOKENS,
         skipped: journal.skipped.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.why)).collect(),
-        problems: branch.problems.iter().map(describe).collect(),
+        problems: branch.problems.iter().map(fold_sim::replay::describe).collect(),
     })
-}
-
-/// One sentence for an oddity of the tree.
-pub fn describe(problem: &BranchProblem) -> String {
-    match problem {
-        BranchProblem::DanglingParent { id, parent } => {
-            format!("entry {id} names the parent {parent}, which is not in the file; the branch begins at {id}")
-        }
-        BranchProblem::DuplicateId(id) => format!("two entries have the id {id}; the later one stands"),
-        BranchProblem::Cycle(id) => format!("the parents of {id} lead back to it; the branch begins there"),
-    }
 }
 
 fn print(report: &Report) -> Result<(), String> {

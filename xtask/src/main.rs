@@ -27,18 +27,8 @@ enum Command {
     Sim(sim::Arguments),
     /// One session step by step: window, marks, occupancy, cause, cost.
     Trace(sim::TraceArguments),
-    /// Re-issues recorded sessions, folds them, and checks what comes out.
-    Replay {
-        /// Session files of the Pi coding agent.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// The context window and budget, in tokens.
-        #[arg(long, default_value_t = 60_000)]
-        budget: u64,
-        /// Also write what the screen shows as one JSON object.
-        #[arg(long)]
-        json: Option<PathBuf>,
-    },
+    /// Recorded sessions through every arm: what folding would have saved, with the invariants on.
+    Replay(replay::Arguments),
     /// What a model sees of a session file, and what it weighs.
     Inspect {
         /// Session files of the Pi coding agent.
@@ -63,7 +53,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),
-        Command::Replay { files, budget, json } => replay::run(&files, budget, json.as_deref()),
+        Command::Replay(arguments) => replay::run(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

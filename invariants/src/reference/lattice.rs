@@ -25,7 +25,7 @@ pub(super) struct Fold {
     /// The units it claims, at any depth, ascending.
     pub(super) units: Vec<usize>,
     /// Entries it hides, at any depth.
-    hides: BTreeSet<usize>,
+    pub(super) hides: BTreeSet<usize>,
     depth: usize,
 }
 
