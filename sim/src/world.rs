@@ -491,7 +491,7 @@ impl<'p> World<'p> {
     fn answered(&mut self, op: usize, prompt: u64, read: u64) -> Outcome {
         let Op::Answer(answer) = &self.plan.ops[op] else { return Ok(()) };
         let failed = matches!(answer.stop, Stop::Error | Stop::Aborted);
-        let output = if failed { 0 } else { answer.text_bytes() / 4 + 8 };
+        let output = if failed { 0 } else { spoken(answer) * 1_000 / self.density() };
         let used = Used { fresh: prompt - read, cached: read, written: 0, output };
         self.bill(used);
         let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
@@ -944,7 +944,7 @@ impl<'p> World<'p> {
         let wrong = |what: &str| format!("entry {} could not be written again: {what}", entry.id());
         if let Some((prompt, read)) = measured {
             let good = entry.is_good_answer();
-            let output = if good { Size::of_original(entry).bytes * 1_000 / self.recorded_density() } else { 0 };
+            let output = if good { Size::of_original(entry).bytes * 1_000 / self.density() } else { 0 };
             self.bill(Used { fresh: prompt - read, cached: read, written: 0, output });
             if let Some(recorded) = entry.message_field("usage").filter(|raw| raw.starts_with('{')) {
                 let usage = if good { usage(prompt, read, 0, output) } else { usage(0, 0, 0, 0) };
@@ -974,7 +974,8 @@ impl<'p> World<'p> {
         Ok(again)
     }
 
-    fn recorded_density(&self) -> u64 {
+    /// Thousandths of a byte per token of what the model writes.
+    fn density(&self) -> u64 {
         if let Density::Constant(milli) = self.plan.world.density { milli } else { 4_000 }
     }
 
@@ -1082,6 +1083,11 @@ impl<'p> World<'p> {
 
 fn name(model: Model) -> String {
     format!("{}/{}", model.provider(), model.id())
+}
+
+/// Bytes the model itself writes in an answer: reasoning, prose, and calls with the names and paths in them.
+fn spoken(answer: &Answer) -> u64 {
+    answer.thinking_bytes + answer.text_bytes + answer.calls.iter().map(|call| call.argument_bytes + 40).sum::<u64>()
 }
 
 fn is_record(entry: &Entry) -> bool {
