@@ -71,6 +71,7 @@ impl Lattice {
         let folds = &self.folds;
         self.roots.retain(|_, id| folds[id].carrier.position() >= kept);
         self.carriers.retain(|at, _| *at >= kept);
+        self.placeholders.retain(|at| *at >= kept);
     }
 
     /// Every entry a fold hides at any depth, in branch order.
