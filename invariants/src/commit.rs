@@ -348,6 +348,12 @@ fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entr
         return wrong("bounded", "begins and ends with its own name", text);
     }
     let inner = &lines[2..lines.len() - 1];
+    for line in inner {
+        let (own, _) = line.split_once("| ").unwrap_or((line, ""));
+        if !is_ours(own.trim_end(), &known.children) {
+            return wrong("no_carrier", "every line is ours or quoted", line);
+        }
+    }
     let brief: usize = inner.iter().map(|line| line.chars().count() + 1).sum::<usize>() - 1;
     if brief > bound {
         return wrong("bounded", &format!("a brief of at most {bound} characters"), &format!("{brief}"));
@@ -355,12 +361,6 @@ fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entr
     let bytes = inner.iter().map(|line| line.len() as u64 + 1).sum::<u64>() - 1;
     if source.is_some_and(|source| bytes > (source / 4).max(1)) {
         return wrong("bounded", &format!("a brief of at most a quarter of {} bytes", source.unwrap_or(0)), &format!("{bytes}"));
-    }
-    for line in inner {
-        let (own, _) = line.split_once("| ").unwrap_or((line, ""));
-        if !is_ours(own.trim_end(), &known.children) {
-            return wrong("no_carrier", "every line is ours or quoted", line);
-        }
     }
     Ok(())
 }

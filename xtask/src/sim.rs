@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs of a failing plan that shrinking may take.
-const TRIES: usize = 600;
 /// Violations that are shrunk and stored; more of them are counted.
 const SHRUNK: usize = 3;
 
@@ -39,6 +37,9 @@ pub struct Arguments {
     /// Runs a stored plan instead of seeds.
     #[arg(long, conflicts_with_all = ["seeds", "profile"])]
     plan: Option<PathBuf>,
+    /// Runs that shrinking one failing plan may take; 0 leaves it as it is.
+    #[arg(long, default_value_t = 600)]
+    shrink: usize,
     /// Plants a bug, to see the checks find it.
     #[arg(long)]
     sabotage: Option<Sabotage>,
@@ -82,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     for (index, found) in summary.found.iter().enumerate() {
         tell(found, &reproduce(found))?;
         if index < SHRUNK {
-            shrink(draw(arguments.profile, found.seed), found, options)?;
+            shrink(draw(arguments.profile, found.seed), found, options, arguments.shrink)?;
         }
     }
     let seeds = serde_json::json!({ "from": seeds.start, "to": seeds.end });
@@ -151,9 +152,9 @@ fn tell(found: &Found, reproduce: &str) -> Result<(), String> {
     line(&format!("  again:    {reproduce}"))
 }
 
-fn shrink(plan: Plan, found: &Found, options: Options) -> Result<(), String> {
+fn shrink(plan: Plan, found: &Found, options: Options, tries: usize) -> Result<(), String> {
     let operations = plan.ops.len();
-    let small = smallest(plan, &found.violation, options, TRIES);
+    let small = smallest(plan, &found.violation, options, tries);
     let folder = Path::new("target/sim");
     let file = folder.join(format!("{}-{}.json", found.violation.invariant, found.seed));
     let text = serde_json::to_string_pretty(&small).map_err(|error| format!("a plan could not be written: {error}"))?;

@@ -1,0 +1,96 @@
+//! The harness bites: each planted bug ends a swarm session with a violation of an invariant that names it.
+
+use fold_invariants::owed::Arm;
+use fold_models::agent::{Profile, draw};
+use fold_sim::sabotage::Sabotage;
+use fold_sim::world::{Options, run};
+
+/// The first violation within 2,000 seeds: invariant and seed.
+fn caught(sabotage: Sabotage) -> Option<(&'static str, u64)> {
+    let options = Options { sabotage: Some(sabotage), trace: false };
+    (0..2_000).find_map(|seed| {
+        let (run, _) = run(&draw(Profile::Swarm, seed), Arm::Fold, options).expect("a plan that runs");
+        run.violation.map(|violation| (violation.invariant, seed))
+    })
+}
+
+/// `by` are the invariants that may catch it: the reference sees most of them first.
+fn assert_caught(sabotage: Sabotage, by: &[&str]) {
+    let (invariant, seed) = caught(sabotage).expect("a violation within 2,000 seeds");
+    assert!(by.contains(&invariant), "{sabotage:?} was caught by {invariant} at seed {seed}, not by one of {by:?}");
+}
+
+#[test]
+fn a_commit_that_drops_a_result_is_caught() {
+    assert_caught(Sabotage::DropsResult, &["band", "conservation"]);
+}
+
+#[test]
+fn a_placeholder_that_mentions_its_neighbour_is_caught() {
+    assert_caught(Sabotage::NamesNeighbour, &["band", "no_carrier"]);
+}
+
+#[test]
+fn a_mark_that_edits_the_window_is_caught() {
+    assert_caught(Sabotage::MarkEdits, &["attributed", "append_only"]);
+}
+
+#[test]
+fn a_commit_below_the_trigger_is_caught() {
+    assert_caught(Sabotage::CommitsBelowTrigger, &["band"]);
+}
+
+#[test]
+fn a_digest_of_the_wrong_bytes_is_caught() {
+    assert_caught(Sabotage::WrongDigest, &["band", "lossless"]);
+}
+
+#[test]
+fn a_measurement_used_after_a_commit_is_caught() {
+    assert_caught(Sabotage::StaleMeasurement, &["band", "resume"]);
+}
+
+#[test]
+fn a_brief_over_its_bound_is_caught() {
+    assert_caught(Sabotage::LongBrief, &["band", "bounded"]);
+}
+
+#[test]
+fn a_placeholder_in_an_assistant_message_is_caught() {
+    assert_caught(Sabotage::AssistantCarrier, &["band", "no_carrier", "wire_valid", "pairing", "conservation"]);
+}
+
+#[test]
+fn a_stop_test_that_ignores_consolidation_is_caught() {
+    assert_caught(Sabotage::IgnoresConsolidation, &["band"]);
+}
+
+#[test]
+fn a_user_message_hidden_below_the_limit_is_caught() {
+    assert_caught(Sabotage::HidesUser, &["band", "conservation"]);
+}
+
+#[test]
+fn text_that_stands_unquoted_in_a_user_message_is_caught() {
+    assert_caught(Sabotage::UnquotedText, &["band", "no_carrier", "lossless"]);
+}
+
+/// Without the reference (a profile that is not deep on this seed), the other checks catch what they name.
+#[test]
+fn the_incremental_checks_catch_what_they_name_without_the_reference() {
+    for (sabotage, profile, invariant) in [
+        (Sabotage::DropsResult, Profile::Steady, "conservation"),
+        (Sabotage::NamesNeighbour, Profile::Steady, "no_carrier"),
+        (Sabotage::MarkEdits, Profile::Steady, "attributed"),
+        (Sabotage::CommitsBelowTrigger, Profile::Steady, "band"),
+        (Sabotage::WrongDigest, Profile::Steady, "lossless"),
+        (Sabotage::LongBrief, Profile::Steady, "bounded"),
+        (Sabotage::AssistantCarrier, Profile::Steady, "conservation"),
+        (Sabotage::HidesUser, Profile::Chat, "conservation"),
+    ] {
+        let options = Options { sabotage: Some(sabotage), trace: false };
+        let (run, _) = run(&draw(profile, 3), Arm::Fold, options).expect("a plan that runs");
+        let found = run.violation.unwrap_or_else(|| panic!("{sabotage:?} was not caught"));
+        assert_eq!(found.invariant, invariant, "{sabotage:?}: expected {}, seen {}", found.expected, found.seen);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a run must be, whatever happens in it.
+
+use fold_invariants::owed::Arm;
+use fold_models::agent::{Profile, draw};
+use fold_sim::run::{Summary, plan, seed, smallest, trace};
+use fold_sim::sabotage::Sabotage;
+use fold_sim::world::Options;
+
+#[test]
+fn the_same_seed_has_the_same_digest_in_whatever_order_seeds_are_run() {
+    let digest = |seeds: &mut dyn Iterator<Item = u64>| {
+        let mut summary = Summary::default();
+        for at in seeds {
+            summary.add(at, seed(Profile::Swarm, at, &Arm::ALL, Options::default()).expect("runs"));
+        }
+        assert!(summary.found.is_empty(), "{:?}", summary.found);
+        summary.digest()
+    };
+    assert_eq!(digest(&mut (0..6)), digest(&mut (0..6).rev()));
+    assert_ne!(digest(&mut (0..6)), digest(&mut (0..7)));
+}
+
+#[test]
+fn a_plan_that_was_stored_and_read_runs_the_same() {
+    let drawn = draw(Profile::Swarm, 11);
+    let text = serde_json::to_string(&drawn).expect("a plan is JSON");
+    let read = fold_models::agent::Plan::parse(&text).expect("a stored plan");
+    let digests = |drawn| plan(drawn, &Arm::ALL, Options::default()).expect("runs").into_iter().map(|run| run.digest).collect::<Vec<_>>();
+    assert_eq!(digests(&drawn), digests(&read));
+}
+
+#[test]
+fn tracing_changes_nothing() {
+    let drawn = draw(Profile::Swarm, 11);
+    let (traced, steps) = trace(&drawn, Arm::Fold).expect("runs");
+    let plain = plan(&drawn, &[Arm::Fold], Options::default()).expect("runs");
+    assert_eq!(traced.digest, plain[0].digest);
+    assert!(steps.len() > 10, "{} steps", steps.len());
+}
+
+#[test]
+fn a_failing_plan_shrinks_to_one_that_breaks_the_same_invariant() {
+    let options = Options { sabotage: Some(Sabotage::WrongDigest), trace: false };
+    let drawn = draw(Profile::Steady, 3);
+    let run = &plan(&drawn, &[Arm::Fold], options).expect("runs")[0];
+    let violation = run.violation.clone().expect("a violation");
+    let small = smallest(drawn.clone(), &violation, options, 200);
+    assert!(small.ops.len() * 3 < drawn.ops.len(), "{} of {} operations are left", small.ops.len(), drawn.ops.len());
+    let again = &plan(&small, &[Arm::Fold], options).expect("runs")[0];
+    assert_eq!(again.violation.as_ref().map(|violation| violation.invariant), Some(violation.invariant));
+}
+
+/// Even seeds clip nothing: the newest work stays raw, and the published rule holds.
+#[test]
+fn the_campaign_rewrites_once_for_each_commit_and_lands_between_fifteen_and_twenty_per_cent() {
+    let drawn = draw(Profile::Campaign, 0);
+    let run = &plan(&drawn, &[Arm::Fold], Options::default()).expect("runs")[0];
+    assert_eq!(run.violation, None);
+    let report = &run.report;
+    assert!(report.commits >= 5);
+    assert_eq!(report.rewrites.iter().collect::<Vec<_>>(), [(&"commit", &report.commits)]);
+    let (least, most) = report.after_ppm.expect("commits that reach their target");
+    assert!((150_000..=200_000).contains(&least) && (150_000..=200_000).contains(&most), "{least} to {most}");
+    let later = &report.commits_in_detail[1..];
+    let sum = |figure: fn(&fold_sim::report::Rewrite) -> u64| later.iter().map(figure).sum::<u64>();
+    let measured = sum(|commit| commit.resent) * 1_000_000 / sum(|commit| commit.appended);
+    let ruled = sum(|commit| commit.after - commit.prefix) * 1_000_000 / sum(|commit| commit.before - commit.after);
+    assert!(measured.abs_diff(ruled) * 20 <= ruled, "measured {measured}, by the rule {ruled} millionths");
+}
+
+#[test]
+fn a_chat_is_held_at_every_budget() {
+    for seed in 0..3 {
+        let drawn = draw(Profile::Chat, seed);
+        let run = &plan(&drawn, &[Arm::Fold], Options::default()).expect("runs")[0];
+        assert_eq!(run.violation, None);
+        assert!(run.report.stops.is_empty() && run.report.peak <= drawn.window, "at {} tokens: peak {}", drawn.window, run.report.peak);
+        assert_eq!(run.report.totals.requests, 800);
+    }
+}

@@ -1,0 +1,134 @@
+//! The commands as a person or a machine calls them: exit status, screen, JSON.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn xtask(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask")).current_dir(folder).args(arguments).output().expect("the command starts")
+}
+
+/// An empty folder of its own for each test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn screen(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn json(folder: &Path, name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join(name)).expect("a report")).expect("JSON")
+}
+
+#[test]
+fn a_clean_run_exits_0_names_its_seeds_first_and_writes_what_the_screen_shows() {
+    let folder = folder("clean");
+    let output = xtask(&folder, &["sim", "--seeds", "0..4", "--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("seeds 0..4 of profile swarm"));
+    let report = json(&folder, "out.json");
+    for field in ["schema", "seeds", "sessions", "requests", "commits", "violations", "digest", "arms", "probes", "seconds"] {
+        assert!(!report[field].is_null(), "{field} is missing");
+    }
+    for field in ["requests", "fresh", "cached", "output", "dollars", "rewrites", "peak", "folds_recovered"] {
+        assert!(!report["arms"]["fold"][field].is_null(), "{field} is missing");
+    }
+    assert_eq!(report["sessions"], 12);
+    assert!(screen(&output).contains(report["digest"].as_str().expect("a digest")));
+}
+
+#[test]
+fn jobs_change_nothing_but_the_time() {
+    let folder = folder("jobs");
+    let digest = |jobs: &str| {
+        let output = xtask(&folder, &["sim", "--seeds", "4..10", "--jobs", jobs, "--json", "out.json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
+        json(&folder, "out.json")["digest"].clone()
+    };
+    assert_eq!(digest("1"), digest("2"));
+}
+
+#[test]
+fn a_violation_exits_42_says_how_to_see_it_again_and_stores_a_shrunk_plan_that_fails_too() {
+    let folder = folder("violation");
+    let sabotage = ["--sabotage", "wrong-digest", "--arm", "fold"];
+    let output =
+        xtask(&folder, &[&["sim", "--profile", "steady", "--seeds", "3..4", "--shrink", "120", "--json", "out.json"], &sabotage[..]].concat());
+    assert_eq!(output.status.code(), Some(42), "{}", screen(&output));
+    let text = screen(&output);
+    assert!(text.contains("VIOLATION of lossless by fold, seed 3"), "{text}");
+    assert!(text.contains("cargo xtask sim --profile steady --seeds 3..4 --arm fold --sabotage wrong-digest"), "{text}");
+    assert_eq!(json(&folder, "out.json")["violations"][0]["invariant"], "lossless");
+    let plan = "target/sim/lossless-3.json";
+    let again = xtask(&folder, &[&["sim", "--plan", plan], &sabotage[..]].concat());
+    assert_eq!(again.status.code(), Some(42), "{}", screen(&again));
+    let healed = xtask(&folder, &["sim", "--plan", plan, "--arm", "fold"]);
+    assert_eq!(healed.status.code(), Some(0), "{}", screen(&healed));
+}
+
+#[test]
+fn a_trace_tells_every_step() {
+    let output = xtask(&folder("trace"), &["trace", "3", "--profile", "steady", "--at", "40"]);
+    assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
+    let text = screen(&output);
+    assert!(text.contains("│ 40 answer") && text.contains("│ 43 answer") && !text.contains("│ 44 answer"), "{text}");
+}
+
+const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n";
+
+#[test]
+fn bad_input_is_refused_by_name_with_exit_1() {
+    let folder = folder("bad");
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("headless.jsonl", b"{\"type\":\"message\",\"id\":\"a\",\"message\":{\"role\":\"user\",\"content\":\"x\"}}\n", "no header"),
+        ("empty.jsonl", HEADER.as_bytes(), "no message"),
+        ("binary.jsonl", b"\xff\xfe\x00", "not UTF-8"),
+        ("nothing.jsonl", b"", "no header"),
+    ];
+    for (name, bytes, why) in cases {
+        std::fs::write(folder.join(name), bytes).expect("written");
+        let output = xtask(&folder, &["replay", name]);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", screen(&output));
+        assert!(screen(&output).contains(why) && screen(&output).contains(name), "{name}: {}", screen(&output));
+    }
+    for (arguments, why) in [
+        (["sim", "--seeds", "5..5"], "a range A..B"),
+        (["sim", "--profile", "swam"], "there is no profile"),
+        (["sim", "--arm", "fould"], "there is no arm"),
+        (["sim", "--plan", "nowhere.json"], "could not be read"),
+        (["replay", "--budget", "x"], "invalid"),
+    ] {
+        let output = xtask(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", screen(&output));
+        assert!(screen(&output).contains(why), "{arguments:?}: {}", screen(&output));
+    }
+}
+
+#[test]
+fn odd_files_are_reported_line_by_line_and_replayed_all_the_same() {
+    let folder = folder("odd");
+    let message =
+        |id: &str, parent: &str, message: &str| format!("{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"message\":{message}}}\n");
+    let call = r#"{"role":"assistant","stopReason":"toolUse","content":[{"type":"toolCall","id":"c","name":"ls","arguments":{}}],"usage":{"input":9,"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":10}}"#;
+    let orphan = r#"{"role":"toolResult","toolCallId":"nobody","toolName":"ls","content":[]}"#;
+    let mut file = HEADER.to_owned();
+    file += &message("u", "\"gone\"", r#"{"role":"user","content":"hi"}"#);
+    file += "not json\n";
+    file += &message("a", "\"u\"", call);
+    file += &message("o", "\"a\"", orphan);
+    file += &message("o", "\"a\"", orphan);
+    std::fs::write(folder.join("odd.jsonl"), file).expect("written");
+    let output = xtask(&folder, &["replay", "odd.jsonl", "--json", "out.json"]);
+    let text = screen(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in
+        ["line 3", "names the parent gone", "two entries have the id o", "the call c of entry a has no result", "result in entry o has no call"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(json(&folder, "out.json")["violations"], serde_json::json!([]));
+}
