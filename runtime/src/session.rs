@@ -425,13 +425,15 @@ impl Session {
             words: self.words,
         };
         let marks = self.cuts.marks(&self.context);
-        let Some(outcome) = planner.plan(&marks, target, |(bytes, images)| self.occupancy.after_freeing(bytes, images)) else {
+        let Some(plan) = planner.plan(&marks, target, |(bytes, images)| self.occupancy.after_freeing(bytes, images)) else {
             return Decision::Deferred(if self.context.holds() { Deferral::NothingButHeld } else { Deferral::NothingRipe });
         };
-        let after = self.occupancy.after_freeing(outcome.freed.0, outcome.freed.1);
+        let (bytes, images) = plan.freed();
+        let after = self.occupancy.after_freeing(bytes, images);
         if trigger == Trigger::Band && before.saturating_sub(after) < self.band.budget / 50 {
             return Decision::Deferred(Deferral::BelowFloor);
         }
+        let outcome = plan.outcome();
         let shortfall = (after > target).then(|| self.shortfall(after, after - target, &outcome));
         let folds: Vec<_> = outcome.folds.iter().map(|(fold, names)| (fold, names.clone())).collect();
         let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &folds, &outcome.edits);
@@ -445,13 +447,15 @@ impl Session {
 
     /// What still stands in the window after a commit that misses its target.
     fn shortfall(&self, after: u64, missing: u64, outcome: &Outcome) -> Shortfall {
-        let edited: BTreeMap<usize, Size> =
-            outcome.edits.iter().map(|(at, content)| (*at, content.as_deref().map_or(Size::default(), Size::of_json))).collect();
+        let (mut shown, mut edited) = (self.context.shown.clone(), vec![false; self.context.shown.len()]);
+        for (at, content) in &outcome.edits {
+            (shown[*at], edited[*at]) = (content.as_deref().map_or(Size::default(), Size::of_json), true);
+        }
         let mut sums: BTreeMap<Obstacle, Size> = BTreeMap::new();
-        for at in self.context.in_context() {
-            let size = *edited.get(&at).unwrap_or(&self.context.shown[at]);
-            let entry = sums.entry(self.obstacle(at, edited.contains_key(&at))).or_default();
-            *entry = *entry + size;
+        // What weighs nothing is passed without a look: most of a long branch.
+        for at in self.context.in_context().filter(|&at| shown[at] != Size::default()) {
+            let sum = sums.entry(self.obstacle(at, edited[at])).or_default();
+            *sum = *sum + shown[at];
         }
         let tokens = |size: Size| self.occupancy.rate_mean().tokens_at_most(size.bytes).saturating_add(size.images * IMAGE_TOKENS);
         let mut obstacles: Vec<(Obstacle, u64)> = sums.into_iter().map(|(obstacle, size)| (obstacle, tokens(size))).collect();

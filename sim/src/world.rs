@@ -153,8 +153,9 @@ struct World<'p> {
     changes: Vec<Change>,
     commits_since_request: usize,
     reports_usage: bool,
-    /// The last reported total, while nothing has changed what is shown since.
+    /// The last reported total, while nothing has changed what is shown since, and what had been appended by then.
     reported: Option<u64>,
+    reported_at: u64,
     answers: u64,
     step: usize,
     /// Checks that recompute everything are worth their time in this session.
@@ -210,6 +211,7 @@ impl<'p> World<'p> {
             commits_since_request: 0,
             reports_usage: plan.world.reports_usage,
             reported: None,
+            reported_at: 0,
             answers: 0,
             step: 0,
             deep: plan.profile == Profile::Swarm || plan.seed.is_multiple_of(10),
@@ -496,6 +498,9 @@ impl<'p> World<'p> {
         self.bill(used);
         let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
         self.reported = (reported.total > 0).then_some(reported.total).or(self.reported.filter(|_| failed));
+        if reported.total > 0 {
+            self.reported_at = self.appended;
+        }
         let ids = body::call_ids(answer, self.answers);
         self.answers += 1;
         let mut buffer = String::new();
@@ -571,8 +576,10 @@ impl<'p> World<'p> {
             return Err(Broken::new("band", "a commit or a reason at or above the trigger", "quiet"));
         }
         let by_band = matches!(&decision, Decision::Commit(commit) if commit.trigger == fold_runtime::session::Trigger::Band);
-        if by_band && self.reports_usage && self.reported.is_some_and(|total| self.tokens_now().max(total) < band.max_target / 4) {
-            return Err(Broken::new("band", "no commit far below the trigger", format!("one at {} tokens", self.tokens_now())));
+        // No estimate makes more than six tokens of one (2 to 12 bytes a token), or more than 1,200 of an image.
+        let most = |total: u64| total + 6 * (self.appended - self.reported_at);
+        if by_band && self.reported.is_some_and(|total| most(total) < band.max_target) {
+            return Err(Broken::new("band", format!("no commit below the trigger, {}", band.max_target), format!("one at {} tokens", self.tokens_now())));
         }
         // The first two commits of a session, every fourth one after them, and a boundary now and then.
         let nth = self.report.commits;
@@ -949,6 +956,9 @@ impl<'p> World<'p> {
             if let Some(recorded) = entry.message_field("usage").filter(|raw| raw.starts_with('{')) {
                 let usage = if good { usage(prompt, read, 0, output) } else { usage(0, 0, 0, 0) };
                 self.reported = (usage.total > 0).then_some(usage.total).or(self.reported.filter(|_| !good));
+                if usage.total > 0 {
+                    self.reported_at = self.appended;
+                }
                 let at = recorded.as_ptr().addr() - entry.line().as_ptr().addr();
                 line.replace_range(at..at + recorded.len(), &usage_json(&usage));
             }

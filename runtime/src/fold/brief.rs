@@ -5,8 +5,8 @@
 //! counted, what is cut is marked. No input can make a brief fail.
 
 use super::text::{FoldKind, quote};
-use crate::journal::{Block, BlockKind, Entry, Kind, Role};
-use aho_corasick::AhoCorasick;
+use crate::journal::{Entry, Kind, Part, Role, Text};
+use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use unicode_segmentation::UnicodeSegmentation;
@@ -194,12 +194,19 @@ impl Facts {
 
     fn answer(&mut self, entry: &Entry) {
         self.answers += 1;
-        let blocks = entry.content().blocks();
-        for (_, name, arguments) in blocks.iter().filter(|block| block.kind == BlockKind::ToolCall).filter_map(Block::call) {
-            self.bytes += name.as_bytes().len() + arguments.len();
-            self.calls.push(data(&format!("{}({})", name.to_string_lossy(), telling(arguments)), LINE));
+        let mut texts = Vec::new();
+        for part in entry.content().parts::<Text>() {
+            match part {
+                Part::Text(text) => texts.extend(text),
+                Part::Call { name, arguments, .. } => {
+                    let name = name.unwrap_or_default();
+                    self.bytes += name.as_bytes().len() + arguments.len();
+                    self.calls.push(data(&format!("{}({})", name.into_string_lossy(), telling(arguments)), LINE));
+                }
+                Part::Thinking(_) | Part::Image | Part::Other(_) => {}
+            }
         }
-        let text = text_of(entry);
+        let text = joined(texts);
         self.bytes += text.len();
         self.note(&text);
     }
@@ -215,8 +222,15 @@ impl Facts {
     fn result(&mut self, entry: &Entry, is_error: bool) {
         self.outcomes += 1;
         self.errors += usize::from(is_error);
-        self.images += entry.content().blocks().iter().filter(|block| block.kind == BlockKind::Image).count();
-        let text = text_of(entry);
+        let mut texts = Vec::new();
+        for part in entry.content().parts::<Text>() {
+            match part {
+                Part::Text(text) => texts.extend(text),
+                Part::Image => self.images += 1,
+                Part::Thinking(_) | Part::Call { .. } | Part::Other(_) => {}
+            }
+        }
+        let text = joined(texts);
         self.bytes += text.len();
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let Some(first) = lines.next() else { return };
@@ -224,8 +238,9 @@ impl Facts {
         let Some(last) = lines.next_back() else { return };
         // Each sign is searched for behind the line of the one before it, so that the text is read once.
         let (mut from, end) = (offset(&text, first) + first.len(), offset(&text, last));
+        let lower = text[..end].to_ascii_lowercase();
         for _ in 0..ERROR_LINES {
-            let Some(sign) = SIGNS.find(&text[from..end]).map(|sign| from + sign.start()) else { break };
+            let Some(sign) = SIGNS.find(&lower[from..]).map(|sign| from + sign.start()) else { break };
             let start = text[..sign].rfind('\n').map_or(0, |newline| newline + 1);
             let stop = text[sign..].find('\n').map_or(text.len(), |newline| sign + newline);
             self.results.push(data(text[start..stop].trim_end_matches('\r'), LINE));
@@ -293,12 +308,13 @@ fn telling(arguments: &str) -> String {
 
 /// All text blocks, or the plain string.
 fn text_of(entry: &Entry) -> String {
-    let content = entry.content();
-    if let Some(text) = content.string() {
-        return text.into_string_lossy();
-    }
-    let blocks = content.blocks();
-    let mut texts = blocks.iter().filter(|block| block.kind == BlockKind::Text).filter_map(|block| Some(block.text()?.into_string_lossy()));
+    let parts = entry.content().parts::<Text>().into_iter();
+    joined(parts.filter_map(|part| if let Part::Text(text) = part { text } else { None }))
+}
+
+/// Texts as one, a line end between each two.
+fn joined(texts: impl IntoIterator<Item = Text>) -> String {
+    let mut texts = texts.into_iter().map(Text::into_string_lossy);
     let mut all = texts.next().unwrap_or_default();
     for text in texts {
         all.push('\n');
@@ -307,10 +323,11 @@ fn text_of(entry: &Entry) -> String {
     all
 }
 
-/// Signs of failure, in any ASCII case; one automaton, because results can be megabytes.
+/// Signs of failure, in lower case. One pass of vector instructions, because results can be megabytes: it is to be had for leftmost
+/// matches of exact words, so the text is lowered instead of the search made blind to case.
 static SIGNS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let signs = ["error", "panicked", "failed", "exception", "traceback", "exit code", "exited with"];
-    AhoCorasick::builder().ascii_case_insensitive(true).build(signs).expect("seven short words")
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(signs).expect("seven short words")
 });
 
 #[cfg(test)]

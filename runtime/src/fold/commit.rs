@@ -91,8 +91,6 @@ pub(crate) struct Outcome {
     pub folds: Vec<(Fold, Vec<FoldName>)>,
     /// Position and new content; `None` omits. In an order in which every prefix keeps calls and results paired.
     pub edits: Vec<(usize, Option<String>)>,
-    /// What the folds free, clips not counted.
-    pub freed: Freed,
     /// User messages hidden, entries clipped.
     pub hidden_users: usize,
     pub clips: usize,
@@ -140,6 +138,24 @@ struct State {
 /// Members of a group and, while a person's words are above the limit, those words (bytes, images).
 type Members = (Vec<usize>, Option<(u64, u64)>);
 
+/// A commit decided, not written yet: it may still be refused for freeing too little.
+pub(crate) struct Plan<'a> {
+    work: Work<'a>,
+    state: State,
+}
+
+impl Plan<'_> {
+    /// What the folds free, clips not counted.
+    pub fn freed(&self) -> Freed {
+        self.state.freed
+    }
+
+    /// Writes it out, clips included. Walks the branch.
+    pub fn outcome(&self) -> Outcome {
+        self.work.outcome(&self.state)
+    }
+}
+
 struct Work<'a> {
     plan: &'a Planner<'a>,
     nodes: Vec<Node<'a>>,
@@ -154,7 +170,7 @@ struct Work<'a> {
 
 impl<'a> Planner<'a> {
     /// The smallest commit whose `estimate` of what it frees is at most `target`, else the largest; `None` if nothing can be folded.
-    pub fn plan(&self, marks: &[Cow<'_, Cut>], target: u64, estimate: impl Fn(Freed) -> u64) -> Option<Outcome> {
+    pub fn plan(&'a self, marks: &[Cow<'_, Cut>], target: u64, estimate: impl Fn(Freed) -> u64) -> Option<Plan<'a>> {
         let mut work =
             Work { plan: self, nodes: Vec::new(), leaves: Vec::new(), ids: BTreeMap::new(), words_after: Vec::new(), tried: BTreeMap::new() };
         let existing: Vec<usize> = self.lattice.roots.values().map(|id| work.existing(&self.lattice.folds[id])).collect();
@@ -175,7 +191,7 @@ impl<'a> Planner<'a> {
                 state = work.restart(&existing);
             }
         }
-        (state.leaves + state.parents.len() > 0).then(|| work.outcome(&state))
+        (state.leaves + state.parents.len() > 0).then_some(Plan { work, state })
     }
 
     fn above_limit(&self, words: Size) -> bool {
@@ -514,7 +530,7 @@ impl<'a> Work<'a> {
         let clips = self.clips(&mut edits, state.words);
         let clipped = clips.len();
         let edits = edits.into_iter().chain(clips).map(|edit| (edit.at, edit.content)).collect();
-        Outcome { folds, edits, freed: state.freed, hidden_users, clips: clipped }
+        Outcome { folds, edits, hidden_users, clips: clipped }
     }
 
     /// The edits of a new root: first what is replaced, then what is omitted, results before the message that called them.
@@ -580,16 +596,20 @@ impl<'a> Work<'a> {
     /// Old results cut to head and tail, then heavy words of a person; in branch order.
     fn clips(&self, edits: &mut [Edit], words: Size) -> Vec<Edit> {
         let context = self.plan.context;
-        let edited: BTreeMap<usize, Size> = edits.iter().map(|edit| (edit.at, edit.size)).collect();
-        let raw = |at: usize| context.state[at] == Shown::Raw && !edited.contains_key(&at) && !context.foreign.contains(&at);
+        let (mut shown, mut state) = (context.shown.clone(), context.state.clone());
+        for edit in edits.iter() {
+            (shown[edit.at], state[edit.at]) = (edit.size, Shown::Replaced);
+        }
+        let raw = |at: usize| state[at] == Shown::Raw && !context.foreign.contains(&at);
         let mut clips = Vec::new();
         if self.plan.clip_ppm > 0 {
-            let weight = |at: usize| edited.get(&at).unwrap_or(&context.shown[at]).weight().saturating_sub(system_weight(&context.entries[at]));
-            let is_system = |at: usize| matches!(context.entries[at].kind(), Kind::Message(Role::System));
-            let total: u64 = context.in_context().filter(|&at| !is_system(at)).map(weight).sum();
+            let weight = |at: usize| shown[at].weight().saturating_sub(system_weight(&context.entries[at]));
+            // What weighs nothing is passed without a look: most of a long branch.
+            let counts = |at: &usize| shown[*at] != Size::default() && !matches!(context.entries[*at].kind(), Kind::Message(Role::System));
+            let total: u64 = context.in_context().filter(counts).map(weight).sum();
             let share = u64::try_from(u128::from(total) * u128::from(self.plan.clip_ppm) / 1_000_000).unwrap_or(u64::MAX);
             let mut sum = 0;
-            for at in context.in_context().filter(|&at| !is_system(at)) {
+            for at in context.in_context().filter(counts) {
                 sum += weight(at);
                 if sum > share {
                     break;

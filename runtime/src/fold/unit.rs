@@ -4,7 +4,7 @@
 //! What does not form such a batch is *irregular*: shown in place and never part of anything. Each entry is looked at once; when a
 //! good answer arrives, the units before it become ripe, because the model has read them.
 
-use crate::journal::{BlockKind, Entry, Kind, Role, Text};
+use crate::journal::{Entry, Kind, Part, Role, Text};
 
 /// Something that is folded whole, or never.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,12 +98,11 @@ impl Units {
     fn answer(&mut self, at: usize, entry: &Entry) -> Vec<Unit> {
         self.close();
         let ripe = if entry.is_good_answer() { std::mem::take(&mut self.unripe) } else { Vec::new() };
-        let blocks = entry.content().blocks();
-        let calls: Vec<Call> = blocks
-            .iter()
-            .filter(|block| block.kind == BlockKind::ToolCall)
-            .map(|block| block.call().map_or_else(Call::unreadable, |(id, tool, _)| Call { id, tool, answered: false }))
-            .collect();
+        let call = |part| match part {
+            Part::Call { id, name, .. } => Some(Call { id: id.unwrap_or_default(), tool: name.unwrap_or_default(), answered: false }),
+            _ => None,
+        };
+        let calls: Vec<Call> = entry.content().parts().into_iter().filter_map(call).collect();
         if calls.is_empty() {
             self.unripe.push(Unit { kind: UnitKind::Answer, entries: vec![at] });
         } else {
@@ -135,12 +134,6 @@ impl Units {
         // A command that came between call and result was noted first; the branch order is that of first entries.
         let place = self.unripe.partition_point(|unit| unit.entries[0] < entries[0]);
         self.unripe.insert(place, Unit { kind, entries });
-    }
-}
-
-impl Call {
-    fn unreadable() -> Self {
-        Call { id: Text::default(), tool: Text::default(), answered: false }
     }
 }
 

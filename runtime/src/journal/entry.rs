@@ -3,8 +3,9 @@
 //! The view is shallow: it remembers where contents lie in the line and parses them when asked. Whatever it does not know passes
 //! through untouched, because the line itself is what is kept.
 
+use super::content::Content;
 use super::digest::Digest;
-use super::json::{Fields, Text, elements};
+use super::json::{Fields, Line, Text};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -18,8 +19,7 @@ struct Inner {
     id: Box<str>,
     parent: Option<Box<str>>,
     kind: Kind,
-    /// Where the message and the content (of a message, a custom message or a replacement) lie in the line.
-    message: Range<usize>,
+    /// Where the content (of a message, a custom message or a replacement) lies in the line.
     content: Range<usize>,
     digest: OnceLock<Digest>,
 }
@@ -162,100 +162,6 @@ impl std::fmt::Display for EntryError {
 
 impl std::error::Error for EntryError {}
 
-/// One content block of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block<'a> {
-    /// What it holds.
-    pub kind: BlockKind,
-    raw: &'a str,
-    /// The text of a text or thinking block, as a JSON string.
-    text: Option<&'a str>,
-}
-
-/// What a content block holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockKind {
-    /// Text.
-    Text,
-    /// The model's reasoning.
-    Thinking,
-    /// A tool call.
-    ToolCall,
-    /// An image.
-    Image,
-    /// Anything else.
-    Other,
-}
-
-impl<'a> Block<'a> {
-    /// The text of a text or thinking block.
-    pub fn text(&self) -> Option<Text> {
-        Text::parse(self.text?)
-    }
-
-    /// Id, name and raw JSON arguments of a tool call.
-    pub fn call(&self) -> Option<(Text, Text, &'a str)> {
-        let fields = Fields::parse(self.raw)?;
-        Some((fields.text("id").unwrap_or_default(), fields.text("name").unwrap_or_default(), fields.raw("arguments").unwrap_or("{}")))
-    }
-
-    /// The block as it stands in the line.
-    pub fn raw(&self) -> &'a str {
-        self.raw
-    }
-}
-
-/// A message content: one string, or a list of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content<'a>(&'a str);
-
-impl<'a> Content<'a> {
-    /// An absent or null content, which Pi reads as an empty list.
-    pub const EMPTY: Content<'static> = Content("[]");
-
-    /// The empty string, which Pi reads where a system message has no content.
-    pub const EMPTY_STRING: Content<'static> = Content("\"\"");
-
-    pub(crate) fn of(json: &'a str) -> Self {
-        Content(json)
-    }
-
-    /// The content as JSON text.
-    pub fn raw(&self) -> &'a str {
-        self.0
-    }
-
-    /// The content if it is one plain string.
-    pub fn string(&self) -> Option<Text> {
-        Text::parse(self.0)
-    }
-
-    /// Its blocks; empty for a plain string.
-    pub fn blocks(&self) -> Vec<Block<'a>> {
-        elements(self.0).unwrap_or_default().into_iter().map(Block::new).collect()
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.string().map_or_else(|| self.blocks().is_empty(), |text| text.as_bytes().is_empty())
-    }
-}
-
-impl<'a> Block<'a> {
-    fn new(raw: &'a str) -> Self {
-        let fields = Fields::parse(raw);
-        let kind = fields.as_ref().and_then(|fields| fields.text("type")).map_or(BlockKind::Other, |kind| match kind.as_bytes() {
-            b"text" => BlockKind::Text,
-            b"thinking" => BlockKind::Thinking,
-            b"toolCall" => BlockKind::ToolCall,
-            b"image" => BlockKind::Image,
-            _ => BlockKind::Other,
-        });
-        let text = fields.and_then(|fields| fields.raw(if kind == BlockKind::Thinking { "thinking" } else { "text" }));
-        Block { kind, raw, text }
-    }
-}
-
 impl Entry {
     /// Reads one line of a session file of version 3, without its line end.
     ///
@@ -276,34 +182,35 @@ impl Entry {
 
     /// Reads a line of version 2 or later.
     pub(super) fn parse_version(line: &str, version: u64) -> Result<Self, EntryError> {
-        let fields = Fields::parse(line).ok_or(EntryError::NotAnObject)?;
-        let id = identifier(&fields, "id").ok_or(EntryError::NoId)?;
-        let parent = identifier(&fields, "parentId");
-        let kept = identifier(&fields, "firstKeptEntryId");
-        Ok(Self::assemble(line, &fields, id, parent, version, kept))
+        Self::of_parsed(line, &Line::parse(line).ok_or(EntryError::NotAnObject)?, version)
     }
 
-    /// Reads a line of version 1, where position stands for identity: the caller says who it is, whose child, and, for a
+    /// The same when the line is parsed already.
+    pub(super) fn of_parsed(line: &str, parsed: &Line<'_>, version: u64) -> Result<Self, EntryError> {
+        let id = identifier(&parsed.fields, "id").ok_or(EntryError::NoId)?;
+        let parent = identifier(&parsed.fields, "parentId");
+        let kept = identifier(&parsed.fields, "firstKeptEntryId");
+        Ok(Self::assemble(line, parsed, id, parent, version, kept))
+    }
+
+    /// A line of version 1, where position stands for identity: the caller says who it is, whose child, and, for a
     /// compaction, which entry it keeps from.
-    pub(super) fn parse_v1(line: &str, id: String, parent: Option<String>, kept: impl Fn(u64) -> Option<String>) -> Result<Self, EntryError> {
-        let fields = Fields::parse(line).ok_or(EntryError::NotAnObject)?;
-        let first_kept = fields.count("firstKeptEntryIndex").and_then(kept).map(String::into_boxed_str);
-        let first_kept = first_kept.or_else(|| identifier(&fields, "firstKeptEntryId"));
-        Ok(Self::assemble(line, &fields, id.into(), parent.map(String::into_boxed_str), 1, first_kept))
+    pub(super) fn of_v1(line: &str, parsed: &Line<'_>, id: &str, parent: Option<&str>, kept: impl Fn(u64) -> Option<String>) -> Self {
+        let first_kept = parsed.fields.count("firstKeptEntryIndex").and_then(kept).map(String::into_boxed_str);
+        let first_kept = first_kept.or_else(|| identifier(&parsed.fields, "firstKeptEntryId"));
+        Self::assemble(line, parsed, id.into(), parent.map(Box::from), 1, first_kept)
     }
 
-    fn assemble(line: &str, fields: &Fields<'_>, id: Box<str>, parent: Option<Box<str>>, version: u64, first_kept: Option<Box<str>>) -> Self {
-        let message = fields.raw("message").filter(|raw| raw.starts_with('{'));
-        let parsed = message.and_then(Fields::parse);
-        let kind = kind(fields, parsed.as_ref(), version, first_kept);
+    fn assemble(line: &str, parsed: &Line<'_>, id: Box<str>, parent: Option<Box<str>>, version: u64, first_kept: Option<Box<str>>) -> Self {
+        let Line { fields, message } = parsed;
+        let kind = kind(fields, message.as_ref(), version, first_kept);
         let content = match &kind {
             Kind::CustomMessage => fields.raw("content"),
             Kind::ContextEdit { .. } => fields.raw("replacement").and_then(Fields::parse).and_then(|replacement| replacement.raw("content")),
-            _ => parsed.as_ref().and_then(|message| message.raw("content")),
+            _ => message.as_ref().and_then(|message| message.raw("content")),
         };
-        let range = |part: Option<&str>| part.map_or(0..0, |part| range_in(line, part));
-        let (message, content) = (range(message), range(content.filter(|raw| *raw != "null")));
-        Entry(Arc::new(Inner { line: line.into(), id, parent, kind, message, content, digest: OnceLock::new() }))
+        let content = content.filter(|raw| *raw != "null").map_or(0..0, |raw| range_in(line, raw));
+        Entry(Arc::new(Inner { line: line.into(), id, parent, kind, content, digest: OnceLock::new() }))
     }
 
     /// The exact line.
@@ -339,7 +246,7 @@ impl Entry {
 
     /// A field of the entry's message, as JSON text.
     pub fn message_field(&self, name: &str) -> Option<&str> {
-        Fields::parse(&self.0.line[self.0.message.clone()])?.raw(name)
+        Fields::parse(self.field("message")?)?.raw(name)
     }
 
     /// The content of a message or custom message; empty where Pi reads an empty list.
@@ -348,7 +255,7 @@ impl Entry {
     }
 
     fn stated_content(&self) -> Content<'_> {
-        if self.0.content.is_empty() { Content::EMPTY } else { Content(&self.0.line[self.0.content.clone()]) }
+        if self.0.content.is_empty() { Content::EMPTY } else { Content::of(&self.0.line[self.0.content.clone()]) }
     }
 
     /// Whether it is a *good answer*: complete, cut at the ceiling or asking for tools, and not empty.
@@ -375,8 +282,8 @@ fn identifier(fields: &Fields<'_>, name: &str) -> Option<Box<str>> {
 }
 
 fn kind(fields: &Fields<'_>, message: Option<&Fields<'_>>, version: u64, first_kept: Option<Box<str>>) -> Kind {
-    let Some(name) = fields.text("type") else { return Kind::Other };
-    match name.as_bytes() {
+    let Some(name) = fields.bytes("type") else { return Kind::Other };
+    match &*name {
         b"message" => message.map_or(Kind::Other, |message| Kind::Message(role(message, version))),
         b"custom_message" => Kind::CustomMessage,
         b"custom" => Kind::Custom { custom_type: fields.text("customType").unwrap_or_default() },
@@ -386,15 +293,15 @@ fn kind(fields: &Fields<'_>, message: Option<&Fields<'_>>, version: u64, first_k
         },
         b"compaction" => Kind::Compaction { first_kept },
         // A branch summary without text contributes nothing.
-        b"branch_summary" if fields.text("summary").is_some_and(|text| !text.as_bytes().is_empty()) => Kind::BranchSummary,
+        b"branch_summary" if fields.bytes("summary").is_some_and(|text| !text.is_empty()) => Kind::BranchSummary,
         b"model_change" => Kind::ModelChange { model: model_name(fields, "modelId") },
         _ => Kind::Other,
     }
 }
 
 fn role(message: &Fields<'_>, version: u64) -> Role {
-    let Some(name) = message.text("role") else { return Role::Other };
-    match name.as_bytes() {
+    let Some(name) = message.bytes("role") else { return Role::Other };
+    match &*name {
         b"system" => Role::System,
         b"user" => Role::User,
         b"assistant" => Role::Assistant(assistant(message)),
@@ -411,7 +318,7 @@ fn role(message: &Fields<'_>, version: u64) -> Role {
 }
 
 fn assistant(message: &Fields<'_>) -> Assistant {
-    let stop = message.text("stopReason").map_or(StopReason::Other, |reason| match reason.as_bytes() {
+    let stop = message.bytes("stopReason").map_or(StopReason::Other, |reason| match &*reason {
         b"stop" => StopReason::Stop,
         b"length" => StopReason::Length,
         b"toolUse" => StopReason::ToolUse,

@@ -3,7 +3,7 @@
 //! Reads what Pi reads and skips what Pi skips, but never in silence: every skipped line is reported with its number.
 
 use super::entry::{Entry, EntryError};
-use super::json::Fields;
+use super::json::{Fields, Line};
 use std::fmt;
 
 /// A session file as read.
@@ -74,21 +74,23 @@ impl Journal {
         let mut positions: Vec<Option<String>> = Vec::new();
         for (index, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let number = index + 1;
-            if is_header(line) {
+            let parsed = Line::parse(line);
+            if parsed.as_ref().is_some_and(|parsed| is_header(&parsed.fields)) {
                 if !positions.is_empty() {
                     journal.skipped.push(Skipped { line: number, why: EntryError::SecondHeader });
                 }
                 positions.push(None);
                 continue;
             }
-            let entry = if version < 2 {
-                let parent = journal.entries.last().map(|entry| entry.id().to_owned());
-                let id = format!("v1-{number}");
-                Entry::parse_v1(line, id.clone(), parent, |at| usize::try_from(at).ok().and_then(|at| positions.get(at)?.clone()))
-                    .inspect(|_| positions.push(Some(id)))
-            } else {
-                Entry::parse_version(line, version)
-            };
+            let entry = parsed.ok_or(EntryError::NotAnObject).and_then(|parsed| {
+                if version >= 2 {
+                    return Entry::of_parsed(line, &parsed, version);
+                }
+                let (parent, id) = (journal.entries.last().map(Entry::id), format!("v1-{number}"));
+                let entry = Entry::of_v1(line, &parsed, &id, parent, |at| usize::try_from(at).ok().and_then(|at| positions.get(at)?.clone()));
+                positions.push(Some(id));
+                Ok(entry)
+            });
             match entry {
                 Ok(entry) => {
                     journal.entries.push(entry);
@@ -101,17 +103,15 @@ impl Journal {
     }
 }
 
-fn is_header(line: &str) -> bool {
-    // Cheap first: most lines say otherwise within their first bytes.
-    line.contains("session") && Fields::parse(line).and_then(|fields| fields.text("type")).is_some_and(|kind| kind == *"session")
+fn is_header(fields: &Fields<'_>) -> bool {
+    fields.bytes("type").is_some_and(|kind| *kind == *b"session")
 }
 
 /// The header is the first line that holds a JSON value other than `null`, `false`, `0` or `""`, which Pi skips like noise.
 fn header(text: &str) -> Option<(u64, Option<String>)> {
     let holds_value =
         |line: &&str| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() && !matches!(line.trim(), "null" | "false" | "0" | "\"\"");
-    let line = text.split('\n').find(holds_value).filter(|line| is_header(line))?;
-    let fields = Fields::parse(line)?;
+    let fields = text.split('\n').find(holds_value).and_then(Fields::parse).filter(is_header)?;
     let id = fields.text("id")?;
     Some((fields.count("version").unwrap_or(1), Some(id.to_string_lossy())))
 }

@@ -3,7 +3,7 @@
 //! `String`, `Value`, tagged enums and `flatten` all refuse a lone surrogate escape, and derived structs refuse a repeated key,
 //! which `JSON.parse` accepts (the last one wins). So every object is read through [`Fields`].
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -81,36 +81,59 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// The fields of a JSON object, in order, values unparsed.
-pub(crate) struct Fields<'a>(Vec<(Key<'a>, &'a RawValue)>);
+/// The bytes of a JSON string, as [`Text`] has them; borrowed unless it was written with escapes.
+pub(crate) struct Bytes<'a>(pub Cow<'a, [u8]>);
 
-/// A field's name; borrowed unless it was written with escapes.
-struct Key<'a>(Cow<'a, [u8]>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl<'de> Visitor<'de> for Name {
-            type Value = Key<'de>;
+        struct Borrowed;
+        impl<'de> Visitor<'de> for Borrowed {
+            type Value = Bytes<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field name")
+                f.write_str("a string")
             }
-            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(bytes)))
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Bytes<'de>, E> {
+                Ok(Bytes(Cow::Borrowed(bytes)))
             }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text.as_bytes())))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Bytes<'de>, E> {
+                Ok(Bytes(Cow::Borrowed(text.as_bytes())))
             }
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(bytes.to_vec())))
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes<'de>, E> {
+                Ok(Bytes(Cow::Owned(bytes.to_vec())))
             }
-            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.as_bytes().to_vec())))
+            fn visit_str<E>(self, text: &str) -> Result<Bytes<'de>, E> {
+                Ok(Bytes(Cow::Owned(text.as_bytes().to_vec())))
             }
         }
-        deserializer.deserialize_bytes(Name)
+        deserializer.deserialize_bytes(Borrowed)
     }
 }
+
+/// How many bytes a JSON string has as [`Text`], without the text.
+#[derive(Clone, Copy)]
+pub(crate) struct Length(pub usize);
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Counted;
+        impl Visitor<'_> for Counted {
+            type Value = Length;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Length, E> {
+                Ok(Length(bytes.len()))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Length, E> {
+                Ok(Length(text.len()))
+            }
+        }
+        deserializer.deserialize_bytes(Counted)
+    }
+}
+
+/// The fields of a JSON object, in order, values unparsed.
+pub(crate) struct Fields<'a>(Vec<(Bytes<'a>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
     /// Reads an object; `None` for any other JSON value or for malformed text.
@@ -126,6 +149,11 @@ impl<'a> Fields<'a> {
     /// That field as a string, if it is one.
     pub(crate) fn text(&self, name: &str) -> Option<Text> {
         self.raw(name).and_then(Text::parse)
+    }
+
+    /// The same for a look at it, without a copy where none is needed.
+    pub(crate) fn bytes(&self, name: &str) -> Option<Cow<'a, [u8]>> {
+        self.raw(name).and_then(|raw| serde_json::from_str(raw).ok()).map(|Bytes(bytes)| bytes)
     }
 
     /// That field as a non-negative whole number, however JSON writes it (`3`, `3.0`, `3e0`), if it is one.
@@ -153,7 +181,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = Vec::with_capacity(8);
+                let mut fields = Vec::with_capacity(12);
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
@@ -164,25 +192,57 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
+/// The fields of a line and of the message in it.
+pub(crate) struct Line<'a> {
+    /// Its own fields; [`Line::message`] may stand in for the one of that name.
+    pub fields: Fields<'a>,
+    /// Those of its `message`, if that is an object.
+    pub message: Option<Fields<'a>>,
+}
+
+impl<'a> Line<'a> {
+    /// Reads a line; `None` if it is no JSON object. Almost every line is read in one pass; one whose `message` is no object, in two.
+    pub(crate) fn parse(raw: &'a str) -> Option<Self> {
+        serde_json::from_str(raw).ok().or_else(|| {
+            let fields = Fields::parse(raw)?;
+            let message = fields.raw("message").and_then(Fields::parse);
+            Some(Line { fields, message })
+        })
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Line<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Line<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Line<'de>, A::Error> {
+                let (mut fields, mut message) = (Vec::with_capacity(8), None);
+                while let Some(key) = map.next_key::<Bytes<'de>>()? {
+                    if *key.0 == *b"message" {
+                        let found: Fields<'de> = map.next_value()?;
+                        // Names are the one thing that serde_json takes with a raw control character in it: the slow way refuses them.
+                        if found.0.iter().any(|(name, _)| name.0.iter().any(u8::is_ascii_control)) {
+                            return Err(A::Error::custom("a control character in a name"));
+                        }
+                        message = Some(found);
+                    } else {
+                        fields.push((key, map.next_value()?));
+                    }
+                }
+                Ok(Line { fields: Fields(fields), message })
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
 /// The elements of a JSON array, unparsed; `None` for any other value.
 pub(crate) fn elements(raw: &str) -> Option<Vec<&str>> {
-    struct Array;
-    impl<'de> Visitor<'de> for Array {
-        type Value = Vec<&'de str>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an array")
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut out = Vec::new();
-            while let Some(raw) = seq.next_element::<&RawValue>()? {
-                out.push(raw.get());
-            }
-            Ok(out)
-        }
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(raw);
-    let out = Deserializer::deserialize_seq(&mut deserializer, Array).ok()?;
-    deserializer.end().ok().map(|()| out)
+    serde_json::from_str::<Vec<&RawValue>>(raw).ok().map(|elements| elements.into_iter().map(RawValue::get).collect())
 }
 
 #[cfg(test)]

@@ -5,15 +5,18 @@
 //! without complaint, cannot be held by `String` or `serde_json::Value`.
 
 mod branch;
+mod content;
 mod digest;
 mod entry;
 mod file;
 mod json;
 
 pub use branch::{Branch, BranchProblem};
+pub use content::{Block, BlockKind, Content};
 pub use digest::Digest;
-pub use entry::{Assistant, Block, BlockKind, Content, Entry, EntryError, Kind, Role, StopReason, Usage};
+pub use entry::{Assistant, Entry, EntryError, Kind, Role, StopReason, Usage};
 pub use file::{Journal, ReadError, Skipped};
 pub use json::Text;
 
-pub(crate) use json::Fields;
+pub(crate) use content::Part;
+pub(crate) use json::{Fields, Length};

@@ -3,7 +3,7 @@
 //! Never usage, details, signatures, or the length of a base64 image.
 
 use super::projection::{Message, MessageContent, Projected};
-use crate::journal::{BlockKind, Content, Entry, Fields, Kind, Role, StopReason, Text};
+use crate::journal::{Content, Entry, Fields, Kind, Length, Part, Role, StopReason};
 
 /// Tokens an image costs unless the host knows better (fold law, occupancy).
 pub const IMAGE_TOKENS: u64 = 1_200;
@@ -65,7 +65,7 @@ impl Size {
             MessageContent::Content(content) | MessageContent::TextBlock(content) => Self::of_content(content),
             MessageContent::Summary(summary) => {
                 let frame = if message.role == "compactionSummary" { COMPACTION_FRAME } else { BRANCH_FRAME };
-                Self::text(frame.len() + Text::parse(summary).map_or(0, |text| text.as_bytes().len()))
+                Self::text(frame.len() + serde_json::from_str(summary).map_or(0, |Length(bytes)| bytes))
             }
             MessageContent::Bash(_) if source.kind() == &Kind::Message(Role::BashExecution { excluded: true }) => Size::default(),
             MessageContent::Bash(raw) => Self::text(bash_text_len(raw)),
@@ -90,17 +90,15 @@ impl Size {
     }
 
     pub(crate) fn of_content(content: Content<'_>) -> Self {
-        if let Some(text) = content.string() {
-            return Self::text(text.as_bytes().len());
-        }
+        let text = |length: Option<Length>| length.map_or(0, |Length(bytes)| bytes);
         content
-            .blocks()
-            .iter()
-            .map(|block| match block.kind {
-                BlockKind::Text | BlockKind::Thinking => Self::text(block.text().map_or(0, |text| text.as_bytes().len())),
-                BlockKind::ToolCall => Self::text(block.call().map_or(0, |(_, name, arguments)| name.as_bytes().len() + arguments.len())),
-                BlockKind::Image => Size { bytes: 0, images: 1 },
-                BlockKind::Other => Self::text(block.raw().len()),
+            .parts()
+            .into_iter()
+            .map(|part| match part {
+                Part::Text(length) | Part::Thinking(length) => Self::text(text(length)),
+                Part::Call { name, arguments, .. } => Self::text(text(name) + arguments.len()),
+                Part::Image => Size { bytes: 0, images: 1 },
+                Part::Other(raw) => Self::text(raw.len()),
             })
             .sum()
     }
@@ -115,7 +113,7 @@ impl Size {
 /// The length of the text Pi makes of a person's command.
 fn bash_text_len(raw: &str) -> usize {
     let Some(fields) = Fields::parse(raw) else { return 0 };
-    let len = |name| fields.text(name).map_or(0, |text| text.as_bytes().len());
+    let len = |name| fields.raw(name).and_then(|raw| serde_json::from_str(raw).ok()).map_or(0, |Length(bytes)| bytes);
     let output = match len("output") {
         0 => "(no output)".len(),
         output => "```\n\n```".len() + output,
