@@ -152,6 +152,8 @@ struct World<'p> {
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
     commits_since_request: usize,
+    /// Faults of requests that are the host's.
+    excused: BTreeSet<(String, Rule)>,
     reports_usage: bool,
     /// The last reported total, while nothing has changed what is shown since, and what had been appended by then.
     reported: Option<u64>,
@@ -209,6 +211,7 @@ impl<'p> World<'p> {
             recovered: BTreeSet::new(),
             changes: Vec::new(),
             commits_since_request: 0,
+            excused: BTreeSet::new(),
             reports_usage: plan.world.reports_usage,
             reported: None,
             reported_at: 0,
@@ -409,7 +412,10 @@ impl<'p> World<'p> {
         }
         self.probes.hit("request validated");
         let Err(error) = validate(self.host.window()) else { return Ok(()) };
-        if self.excuses(&error) {
+        // Once the host's fault, a message stays it until we rewrite the window.
+        let known = (error.entry.clone(), error.rule);
+        if self.excused.contains(&known) || self.excuses(&error) {
+            self.excused.insert(known);
             self.probes.hit("request the host alone made invalid");
             return Ok(());
         }
@@ -579,11 +585,16 @@ impl<'p> World<'p> {
         // No estimate makes more than six tokens of one (2 to 12 bytes a token), or more than 1,200 of an image.
         let most = |total: u64| total + 6 * (self.appended - self.reported_at);
         if by_band && self.reported.is_some_and(|total| most(total) < band.max_target) {
-            return Err(Broken::new("band", format!("no commit below the trigger, {}", band.max_target), format!("one at {} tokens", self.tokens_now())));
+            return Err(Broken::new(
+                "band",
+                format!("no commit below the trigger, {}", band.max_target),
+                format!("one at {} tokens", self.tokens_now()),
+            ));
         }
-        // The first two commits of a session, every fourth one after them, and a boundary now and then.
+        // The first commit of a session, every eighth one after it, and a boundary now and then.
         let nth = self.report.commits;
-        let due = if commits { nth < 2 || (self.plan.seed + nth).is_multiple_of(4) } else { (self.plan.seed ^ self.step as u64).is_multiple_of(48) };
+        let due =
+            if commits { nth == 0 || (self.plan.seed + nth).is_multiple_of(8) } else { (self.plan.seed ^ self.step as u64).is_multiple_of(128) };
         if self.deep && due {
             self.compare(&decision)?;
         }
@@ -650,7 +661,7 @@ impl<'p> World<'p> {
                 Draft::ContextEdit { target, .. } => target.as_bytes(),
             });
             self.host.boundary(std::slice::from_ref(draft)).map_err(|why| Broken::new("attributed", "drafts that the host takes", why))?;
-            if self.deep && sound && index > 0 && (self.report.commits + self.plan.seed).is_multiple_of(2) {
+            if self.deep && sound && index > 0 && (self.report.commits + self.plan.seed).is_multiple_of(4) {
                 self.probes.hit("prefix of drafts validated");
                 if let Err(error) = validate(self.host.window())
                     && !matches!(error.rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast)
@@ -685,6 +696,7 @@ impl<'p> World<'p> {
         let prefix: u64 = self.host.window().iter().take_while(|shown| shown.at < earliest).map(|shown| shown.tokens).sum();
         self.changes.push(Change { cause: Cause::Commit, targets: Some(targets) });
         self.reported = None;
+        self.excused.clear();
         self.report.commits += 1;
         self.report.folds += commit.folds as u64;
         self.report.parents += commit.parents as u64;
@@ -1106,8 +1118,11 @@ fn is_record(entry: &Entry) -> bool {
 
 /// How many edits a record promises.
 fn promised(record: &Entry) -> usize {
-    let data = record.field("data").and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok());
-    data.and_then(|data| data["edits"].as_array().map(Vec::len)).unwrap_or(0)
+    #[derive(serde::Deserialize)]
+    struct Edits {
+        edits: Vec<serde::de::IgnoredAny>,
+    }
+    record.field("data").and_then(|data| serde_json::from_str::<Edits>(data).ok()).map_or(0, |data| data.edits.len())
 }
 
 /// A branch as it would be if the runtime had never written; its entries leave their ids behind, which a compaction may name.
