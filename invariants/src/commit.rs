@@ -204,6 +204,8 @@ impl Folds {
     ) -> Result<(), Broken> {
         let branch = commit.branch;
         let carriers: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
+        // The root whose placeholder a batch carries, by the message that called.
+        let by_answer: BTreeMap<usize, &String> = carriers.iter().filter_map(|(carrier, id)| Some((answer_of(branch, *carrier)?, id))).collect();
         for edit in &branch[commit.record + 1..] {
             let Kind::ContextEdit { target, omits } = edit.kind() else {
                 return Err(Broken::new("attributed", "a commit is a record and context edits", format!("{} is neither", edit.id())));
@@ -239,8 +241,8 @@ impl Folds {
                 continue;
             }
             let text = content.blocks().first().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
-            let is_line =
-                made.iter().any(|id| carriers.iter().any(|(carrier, root)| root == id && same_batch(branch, *carrier, at)) && text == line_of(id));
+            let beside = answer_of(branch, at).and_then(|answer| by_answer.get(&answer));
+            let is_line = beside.is_some_and(|id| made.contains(id.as_str()) && text == line_of(id));
             let gives_back = content.raw() == entry.content().raw() && before.contains_key(&at);
             let is_clip = [(400, 200), (2_000, 500)]
                 .into_iter()
@@ -315,10 +317,12 @@ fn line_of(id: &str) -> String {
     result_line(&other).replace(other.as_str(), id)
 }
 
-fn same_batch(branch: &[Entry], one: usize, other: usize) -> bool {
-    let answer = |at: usize| (0..at).rev().find(|&before| matches!(branch[before].kind(), Kind::Message(Role::Assistant(_))));
-    let is_result = |at: usize| matches!(branch[at].kind(), Kind::Message(Role::ToolResult { .. }));
-    is_result(one) && is_result(other) && answer(one) == answer(other)
+/// The message that called for a tool result.
+fn answer_of(branch: &[Entry], result: usize) -> Option<usize> {
+    if !matches!(branch[result].kind(), Kind::Message(Role::ToolResult { .. })) {
+        return None;
+    }
+    (0..result).rev().find(|&before| matches!(branch[before].kind(), Kind::Message(Role::Assistant(_))))
 }
 
 /// A user carrier keeps every word of its own.
