@@ -275,7 +275,10 @@ impl Session {
 
     fn edit(&mut self, target: &str, omits: bool, edit: &Entry) {
         let Some(&at) = self.context.by_id.get(target) else { return };
-        let (before, after) = (self.context.shown[at], edit.replacement().map_or(Size::default(), Size::of_content));
+        let before = self.context.shown[at];
+        // An edit of what a compaction left out is no longer looked at.
+        let in_context = self.context.compaction.is_none_or(|(_, kept)| at >= kept);
+        let after = if in_context { Size::of_edited(&self.context.entries[at], edit) } else { before };
         let (grown, gone) = (after.saturating_sub(before), before.saturating_sub(after));
         let was_movable = self.context.is_movable(at);
         let ours = self.promised.remove(&at);
@@ -300,11 +303,13 @@ impl Session {
             self.words = self.words.saturating_sub(was) + own(after);
         }
         self.context.shown[at] = after;
-        self.context.state[at] = match edit.replacement() {
-            None => Shown::Gone,
-            Some(content) if content.raw() == self.context.entries[at].content().raw() => Shown::Raw,
-            Some(_) => Shown::Replaced,
-        };
+        if in_context {
+            self.context.state[at] = match edit.replacement() {
+                None => Shown::Gone,
+                Some(content) if content.raw() == self.context.entries[at].content().raw() => Shown::Raw,
+                Some(_) => Shown::Replaced,
+            };
+        }
         if self.context.is_movable(at) {
             self.movable = self.movable + after;
         }

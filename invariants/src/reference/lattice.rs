@@ -254,7 +254,10 @@ impl View<'_> {
     /// The window with these neighbouring roots under one parent, if they form a group and the parent makes it lighter.
     fn parent(&self, state: &State, group: &[usize]) -> Option<State> {
         let children: Vec<&Fold> = group.iter().map(|root| &state.folds[*root]).collect();
-        let touched = |fold: &&Fold| self.foreign(fold.carrier) || self.entries(&fold.units).iter().any(|at| self.foreign(*at));
+        // Hidden user messages are parts, so they are claimed like the rest.
+        let claimed =
+            |fold: &Fold| self.entries(&fold.units).into_iter().chain(fold.hides.iter().copied()).chain([fold.carrier]).collect::<Vec<usize>>();
+        let touched = |fold: &&Fold| claimed(fold).into_iter().any(|at| self.foreign(at));
         if children.iter().any(touched) {
             return None;
         }

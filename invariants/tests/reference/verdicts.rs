@@ -63,7 +63,8 @@ fn an_endless_turn_is_folded_batch_by_batch_until_the_target() {
     let record = record(&drafts);
     let folds = record["folds"].as_array().expect("folds");
     assert_eq!((record["v"].as_u64(), record["trigger"].as_str(), folds[0]["kind"].as_str()), (Some(1), Some("fence"), Some("tool")));
-    assert!(after <= 4_000 || folds.len() == 6, "{after}");
+    // The last result may be the last word of a request, so it stays.
+    assert!(after > 4_000 && folds.len() == 5, "{after}");
     let edits = edits(&drafts);
     assert_eq!(edits[0].0, "e2");
     assert!(edits.iter().all(|(_, content)| content.contains("tool fold · 1 entry")), "{edits:?}");

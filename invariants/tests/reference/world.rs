@@ -54,20 +54,21 @@ impl World {
         if self.in_thousand(times) { r#",{"type":"image","data":"AAAA","mimeType":"image/png"}"# } else { "" }
     }
 
-    /// One of the last `most` entries, or the newest compaction.
+    /// One of the last `most` entries.
     pub fn recent(&mut self, most: usize) -> String {
         let back = self.below(self.branch.len().min(most));
-        let newest = self.branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Compaction { .. })).map_or(0, |at| at + 1);
-        self.branch[(self.branch.len() - 1 - back).max(newest).min(self.branch.len() - 1)].id().to_owned()
+        self.branch[self.branch.len() - 1 - back].id().to_owned()
     }
 
-    /// One of the last `most` entries, or the nearest one before it that Pi can edit.
+    /// One of the last `most` entries, or the nearest one before it in context that Pi can edit and sends.
     pub fn recent_editable(&mut self, most: usize) -> String {
         let at = self.branch.len() - 1 - self.below(self.branch.len().min(most));
-        let editable = |entry: &&Entry| {
+        let editable = |entry: &Entry| {
             matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::ToolResult { .. })) || entry.is_good_answer()
         };
-        self.branch[..=at].iter().rfind(editable).map_or("nowhere", Entry::id).to_owned()
+        let context = projection(&self.branch);
+        let upto = |entry: &&Entry| self.branch[..=at].iter().any(|before| before.id() == entry.id());
+        context.iter().map(|projected| projected.source).filter(upto).filter(|entry| editable(entry)).last().map_or("nowhere", Entry::id).to_owned()
     }
 
     fn id(&self) -> String {

@@ -57,6 +57,14 @@ impl Size {
         }
     }
 
+    /// What the model sees of an entry that `edit` was the last to edit; some entries take no other content, some are never sent.
+    pub(crate) fn of_edited(entry: &Entry, edit: &Entry) -> Self {
+        match (entry.kind(), edit.replacement()) {
+            (Kind::Message(Role::User | Role::ToolResult { .. } | Role::Custom) | Kind::CustomMessage, Some(content)) => Self::of_content(content),
+            _ => super::projection(&[entry.clone(), edit.clone()]).first().map_or(Size::default(), Self::of),
+        }
+    }
+
     fn of_message(message: &Message<'_>, source: &Entry) -> Self {
         match message.content {
             MessageContent::Content(content) | MessageContent::TextBlock(content) if message.role == "system" => {
