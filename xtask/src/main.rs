@@ -1,5 +1,6 @@
 //! The commands of this project. This file only dispatches.
 
+mod bench;
 mod inspect;
 mod replay;
 mod screen;
@@ -27,6 +28,8 @@ enum Command {
     Sim(sim::Arguments),
     /// One session step by step: window, marks, occupancy, cause, cost.
     Trace(sim::TraceArguments),
+    /// What a turn, a commit and an open cost, with ratios from one run.
+    Bench,
     /// Recorded sessions through every arm: what folding would have saved, with the invariants on.
     Replay(replay::Arguments),
     /// What a model sees of a session file, and what it weighs.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Test => test::run().map(|()| true),
+        Command::Bench => bench::run().map(|()| true),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),

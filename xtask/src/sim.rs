@@ -124,6 +124,17 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
     Ok(summary)
 }
 
+/// Whole steady sessions that one core runs in a second, every check on.
+pub fn sessions_per_second() -> Result<f64, String> {
+    let (seconds, summary) = crate::screen::timed(|| all(Profile::Steady, 0..400, &[Arm::Fold], 1, Options::default()));
+    let summary = summary?;
+    if summary.found.is_empty() {
+        Ok(summary.seeds() as f64 / seconds)
+    } else {
+        Err("a steady session broke an invariant; see cargo xtask sim --profile steady".into())
+    }
+}
+
 fn progress(done: u64, total: u64) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() && (done.is_multiple_of(20) || done == total) {
