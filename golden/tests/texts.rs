@@ -82,7 +82,7 @@ fn refusals_of_settings_and_budgets() {
 
 #[test]
 fn a_whole_session_step_by_step() {
-    let (run, steps) = trace(&draw(Profile::Steady, 3), Arm::Fold).expect("a session");
+    let (run, steps) = trace(&draw(Profile::Steady, 3), Arm::Fold, None).expect("a session");
     assert_eq!(run.violation, None);
     let told: Vec<String> = steps
         .iter()

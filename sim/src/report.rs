@@ -111,7 +111,7 @@ impl Report {
         let mut costs = self.costs.clone();
         costs.sort_unstable();
         let last = costs.len().saturating_sub(1);
-        costs.get(last * ppm / 1_000_000).copied().unwrap_or(0)
+        costs.get((last * ppm + 500_000) / 1_000_000).copied().unwrap_or(0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Seeds through arms, sums over seeds, and a failing plan made small.
 
 use crate::report::{Report, Run, Violation};
+use crate::sabotage::Sabotage;
 use crate::world::{self, Options, Step};
 use fold_invariants::owed::Arm;
 use fold_invariants::probes::Probes;
@@ -89,8 +90,8 @@ pub fn plan(plan: &Plan, arms: &[Arm], options: Options) -> Result<Vec<Run>, Str
 ///
 /// # Errors
 /// A sentence when the plan cannot be run.
-pub fn trace(plan: &Plan, arm: Arm) -> Result<(Run, Vec<Step>), String> {
-    world::run(plan, arm, Options { trace: true, ..Options::default() })
+pub fn trace(plan: &Plan, arm: Arm, sabotage: Option<Sabotage>) -> Result<(Run, Vec<Step>), String> {
+    world::run(plan, arm, Options { trace: true, sabotage })
 }
 
 /// The smallest plan found that breaks the same invariant in the same arm: operations first, then values.

@@ -354,6 +354,8 @@ impl<'p> World<'p> {
             let refused = self.model.admit(tokens).err();
             let Some(overflow) = refused else { return Ok(Some((tokens, read))) };
             self.probes.hit("request refused for its size");
+            self.last_read = (0, 0);
+            self.note = format!("{}refused: {tokens} tokens; ", self.note);
             if attempt == 1 || !self.recover_from(&overflow.to_string())? {
                 self.explain(tokens);
                 return self.stop("the window is full").map(|()| None);
@@ -1022,9 +1024,14 @@ impl<'p> World<'p> {
         let largest = self.host.window().iter().max_by_key(|shown| shown.tokens);
         let what = largest.map_or(String::new(), |shown| format!("; the largest entry in it is {} with {} tokens", shown.source.id(), shown.tokens));
         self.explained = Some(format!(
-            "request {} would hold {tokens} tokens in a window of {}, and nothing ripe makes room{what}. A larger --budget replays further",
+            "request {} would hold {tokens} tokens in a window of {}{}{what}. A larger --budget replays further",
             self.report.totals.requests + 1,
-            self.model.context_window
+            self.model.context_window,
+            match self.arm {
+                Arm::Fold => ", and nothing ripe makes room",
+                Arm::None => ", and this arm makes no room",
+                Arm::Native => ", and there is nothing to compact",
+            }
         ));
     }
 

@@ -32,7 +32,7 @@ fn a_plan_that_was_stored_and_read_runs_the_same() {
 #[test]
 fn tracing_changes_nothing() {
     let drawn = draw(Profile::Swarm, 11);
-    let (traced, steps) = trace(&drawn, Arm::Fold).expect("runs");
+    let (traced, steps) = trace(&drawn, Arm::Fold, None).expect("runs");
     let plain = plan(&drawn, &[Arm::Fold], Options::default()).expect("runs");
     assert_eq!(traced.digest, plain[0].digest);
     assert!(steps.len() > 10, "{} steps", steps.len());

@@ -26,6 +26,9 @@ pub struct Arguments {
     json: Option<PathBuf>,
 }
 
+/// Oddities of a file that the screen shows.
+const NOTICES: usize = 8;
+
 /// A file that was replayed.
 struct Replayed {
     name: String,
@@ -40,6 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
+    if arguments.budget < 10_000 {
+        return Err(format!("--budget is {}; folding needs at least 10,000 tokens", arguments.budget));
+    }
     let (mut replayed, mut refused) = (Vec::new(), Vec::new());
     let (seconds, printed) = timed(|| -> Result<(), String> {
         for file in &arguments.files {
@@ -89,8 +95,11 @@ fn print(one: &Replayed, budget: u64) -> Result<(), String> {
         density / 1_000,
         density / 10 % 100
     ))?;
-    for notice in &one.recording.notices {
+    for notice in one.recording.notices.iter().take(NOTICES) {
         line(&format!("  {notice}"))?;
+    }
+    if one.recording.notices.len() > NOTICES {
+        line(&format!("  … and {} more such oddities, all survived; --json has them", one.recording.notices.len() - NOTICES))?;
     }
     for text in table::arms(&one.summary.arms).lines() {
         line(text)?;

@@ -19,7 +19,7 @@ const SHRUNK: usize = 3;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The seeds to run, `A..B` without B; by default as many as suit the profile.
+    /// The seeds to run, `A..B` without B; by default 2,000 of swarm, 400 of steady, 4 of endless and campaign, 6 of chat.
     #[arg(long, value_parser = range)]
     seeds: Option<Range<u64>>,
     /// swarm, steady, endless, chat or campaign.
@@ -40,7 +40,8 @@ pub struct Arguments {
     /// Runs that shrinking one failing plan may take; 0 leaves it as it is.
     #[arg(long, default_value_t = 600)]
     shrink: usize,
-    /// Plants a bug, to see the checks find it.
+    /// Plants a bug, to see the checks find it: drops-result, names-neighbour, mark-edits, commits-below-trigger, wrong-digest,
+    /// stale-measurement, long-brief, assistant-carrier, ignores-consolidation, hides-user or unquoted-text.
     #[arg(long)]
     sabotage: Option<Sabotage>,
 }
@@ -74,7 +75,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     }
     let seeds = arguments.seeds.clone().unwrap_or_else(|| usual(arguments.profile));
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
-    line(&format!("seeds {}..{} of profile {}, arms {}", seeds.start, seeds.end, arguments.profile.name(), names.join(", ")))?;
+    let planted = sabotage_flag(options);
+    line(&format!("seeds {}..{} of profile {}, arms {}{planted}", seeds.start, seeds.end, arguments.profile.name(), names.join(", ")))?;
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
     let (seconds, summary) = crate::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
@@ -82,6 +84,9 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let reproduce = |found: &Found| reproduce(arguments.profile, found, options);
     for (index, found) in summary.found.iter().enumerate() {
         tell(found, &reproduce(found))?;
+        if index == SHRUNK {
+            line("  (plans of further violations are not shrunk; their seeds show them again)")?;
+        }
         if index < SHRUNK {
             shrink(draw(arguments.profile, found.seed), found, options, arguments.shrink)?;
         }
@@ -205,16 +210,23 @@ fn stored(file: &Path, arms: &[Arm], options: Options, json: Option<&Path>) -> R
 #[derive(clap::Args)]
 pub struct TraceArguments {
     /// The seed.
-    seed: u64,
+    #[arg(required_unless_present = "plan")]
+    seed: Option<u64>,
     /// swarm, steady, endless, chat or campaign.
     #[arg(long, default_value = "swarm")]
     profile: Profile,
+    /// Traces a stored plan instead of a seed.
+    #[arg(long, conflicts_with_all = ["seed", "profile"])]
+    plan: Option<PathBuf>,
     /// fold, none or native.
     #[arg(long, default_value = "fold")]
     arm: Arm,
     /// Only this operation and the few around it.
     #[arg(long)]
     at: Option<usize>,
+    /// Plants a bug; `cargo xtask sim --help` names them.
+    #[arg(long)]
+    sabotage: Option<Sabotage>,
     /// Also write every step as one JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -222,24 +234,35 @@ pub struct TraceArguments {
 
 /// One session step by step.
 pub fn trace_one(arguments: &TraceArguments) -> Result<bool, String> {
-    let plan = draw(arguments.profile, arguments.seed);
+    let plan = match (&arguments.plan, arguments.seed) {
+        (Some(file), _) => read(file)?,
+        (None, seed) => draw(arguments.profile, seed.unwrap_or_default()),
+    };
     line(&format!(
         "seed {} of profile {}, arm {}: window {} tokens, overhead {}, settings {}",
-        arguments.seed,
-        arguments.profile.name(),
+        plan.seed,
+        plan.profile.name(),
         arguments.arm.name(),
         plan.window,
         plan.world.overhead_tokens,
         plan.settings
     ))?;
-    let (run, steps) = trace(&plan, arguments.arm)?;
+    let (run, steps) = trace(&plan, arguments.arm, arguments.sabotage)?;
+    let last = steps.last().map_or(0, |step| step.op);
+    if let Some(at) = arguments.at.filter(|at| *at > last) {
+        return Err(format!("--at {at} is behind the end of the session, which is operation {last}"));
+    }
+    line(
+        "tokens: the true count, overhead included; estimate: the runtime's, with its margin; cached and fresh: of this step's request; dollars: so far",
+    )?;
     table::steps(&steps, arguments.at)?;
     if let Some(violation) = &run.violation {
-        tell(&Found { seed: arguments.seed, violation: violation.clone() }, &format!("cargo xtask trace {}", arguments.seed))?;
+        let found = Found { seed: plan.seed, violation: violation.clone() };
+        tell(&found, &reproduce(plan.profile, &found, Options { sabotage: arguments.sabotage, trace: false }))?;
     }
     crate::screen::report(
         arguments.json.as_deref(),
-        &serde_json::json!({ "schema": 1, "seed": arguments.seed, "arm": arguments.arm.name(), "steps": steps, "violation": run.violation, "digest": run.digest }),
+        &serde_json::json!({ "schema": 1, "seed": plan.seed, "arm": arguments.arm.name(), "steps": steps, "violation": run.violation, "digest": run.digest }),
     )?;
     Ok(run.violation.is_none())
 }

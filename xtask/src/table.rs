@@ -58,7 +58,7 @@ fn counts(counts: &std::collections::BTreeMap<&'static str, u64>) -> String {
 type Line = (&'static str, fn(&Report) -> String);
 
 /// The rows of every table of arms.
-const LINES: [Line; 17] = [
+const LINES: [Line; 18] = [
     ("sessions", |report| thousands(report.sessions)),
     ("requests", |report| thousands(report.totals.requests)),
     ("commits", |report| thousands(report.commits)),
@@ -73,7 +73,11 @@ const LINES: [Line; 17] = [
     ("fresh tokens", |report| thousands(report.totals.used.fresh)),
     ("cached tokens", |report| thousands(report.totals.used.cached)),
     ("output tokens", |report| thousands(report.totals.used.output)),
-    ("dollars, all sessions", |report| format!("{} ({} without the tier)", dollars(report.totals.tiered), dollars(report.totals.flat))),
+    ("dollars, all sessions", |report| match (report.totals.tiered, report.totals.flat) {
+        (tiered, flat) if tiered == flat => dollars(tiered),
+        (tiered, flat) => format!("{} ({} without the tier)", dollars(tiered), dollars(flat)),
+    }),
+    ("dollars a request", |report| dollars(report.totals.tiered.checked_div(report.totals.requests).unwrap_or(0))),
     ("dollars a session, median", |report| {
         format!("{} ({} to {})", dollars(report.cost_at(500_000)), dollars(report.cost_at(100_000)), dollars(report.cost_at(900_000)))
     }),
@@ -189,6 +193,10 @@ fn arm_json(report: &Report) -> Value {
         "dollars": report.totals.tiered as f64 / 1e9,
         "dollars_flat": report.totals.flat as f64 / 1e9,
         "dollars_median": report.cost_at(500_000) as f64 / 1e9,
+        "dollars_10th": report.cost_at(100_000) as f64 / 1e9,
+        "dollars_90th": report.cost_at(900_000) as f64 / 1e9,
+        "after_commit_ppm": report.after_ppm,
+        "commits_in_detail": if report.sessions == 1 { json!(report.commits_in_detail) } else { Value::Null },
         "rewrites": report.rewrites,
         "deferred": report.deferrals,
         "peak": report.peak,
@@ -211,7 +219,7 @@ pub fn steps(steps: &[Step], at: Option<usize>) -> Result<(), String> {
             format!("{}.{:03}", step.ms / 1_000, step.ms % 1_000),
             thousands(step.messages as u64),
             thousands(step.tokens),
-            format!("{} ± {}", thousands(step.occupancy), thousands(step.margin)),
+            if step.occupancy == 0 { String::new() } else { format!("{} ± {}", thousands(step.occupancy), thousands(step.margin)) },
             step.marks.to_string(),
             step.roots.to_string(),
             thousands(step.cached),

@@ -68,7 +68,7 @@ impl World {
         };
         let context = projection(&self.branch);
         let upto = |entry: &&Entry| self.branch[..=at].iter().any(|before| before.id() == entry.id());
-        context.iter().map(|projected| projected.source).filter(upto).filter(|entry| editable(entry)).last().map_or("nowhere", Entry::id).to_owned()
+        context.iter().map(|projected| projected.source).filter(upto).rfind(|entry| editable(entry)).map_or("nowhere", Entry::id).to_owned()
     }
 
     fn id(&self) -> String {
