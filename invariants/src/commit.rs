@@ -271,7 +271,8 @@ impl Folds {
     fn sizes(&self, commit: Commit<'_>, record: &Record) -> Result<(), Broken> {
         let entries = &commit.branch[commit.record..];
         let id_bytes = |entry: &Entry| entry.id().len() as u64;
-        let longest = entries.iter().map(id_bytes).max().unwrap_or(8).max(8);
+        let targets = record.edits.iter().map(|(target, _)| target.len() as u64);
+        let longest = entries.iter().map(id_bytes).chain(targets).max().unwrap_or(8).max(8);
         let written: u64 = entries.iter().map(|entry| entry.line().len() as u64 + 1).sum();
         let replaced: u64 = entries[1..].iter().filter_map(Entry::replacement).map(|content| content.raw().len() as u64 + 320).sum();
         let hidden: u64 = record.folds.iter().map(|fold| fold.parts.len() as u64).sum();

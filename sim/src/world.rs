@@ -183,6 +183,7 @@ type Outcome<T = ()> = Result<T, Broken>;
 impl<'p> World<'p> {
     fn new(plan: &'p Plan, arm: Arm, options: Options) -> Result<Self, String> {
         let settings = Settings::parse(&plan.settings.to_string()).map_err(|refused| refused.join("; "))?;
+        refuse(plan)?;
         let tokens = match plan.world.density {
             Density::Constant(milli) => TokenModel::constant(milli, plan.world.overhead_tokens),
             Density::Drifting(salt) => TokenModel::new(salt, plan.world.overhead_tokens),
@@ -595,8 +596,11 @@ impl<'p> World<'p> {
         }
         // The first commit of a session, every eighth one after it, and a boundary now and then.
         let nth = self.report.commits;
-        let due =
-            if commits { nth == 0 || (self.plan.seed + nth).is_multiple_of(8) } else { (self.plan.seed ^ self.step as u64).is_multiple_of(128) };
+        let due = if commits {
+            nth == 0 || self.plan.seed.wrapping_add(nth).is_multiple_of(8)
+        } else {
+            (self.plan.seed ^ self.step as u64).is_multiple_of(128)
+        };
         if self.deep && due {
             self.compare(&decision)?;
         }
@@ -663,7 +667,7 @@ impl<'p> World<'p> {
                 Draft::ContextEdit { target, .. } => target.as_bytes(),
             });
             self.host.boundary(std::slice::from_ref(draft)).map_err(|why| Broken::new("attributed", "drafts that the host takes", why))?;
-            if self.deep && sound && index > 0 && (self.report.commits + self.plan.seed).is_multiple_of(4) {
+            if self.deep && sound && index > 0 && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(4) {
                 self.probes.hit("prefix of drafts validated");
                 if let Err(error) = validate(self.host.window())
                     && !matches!(error.rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast)
@@ -679,7 +683,7 @@ impl<'p> World<'p> {
         let written = Written { branch, record, settings: &self.settings };
         self.folds.commit(written, &position, &mut self.probes)?;
         self.lossless(commit.folds)?;
-        if self.deep && (self.plan.seed + self.report.commits).is_multiple_of(5) {
+        if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
         }
         if let Some(session) = &mut self.session {
@@ -868,7 +872,7 @@ impl<'p> World<'p> {
     }
 
     fn switch(&mut self, window_ppm: u32, model: Model) -> Outcome {
-        let window = self.plan.window * u64::from(window_ppm) / 1_000_000;
+        let window = u64::try_from(u128::from(self.plan.window) * u128::from(window_ppm) / 1_000_000).unwrap_or(u64::MAX);
         self.host.model_change(model.provider(), model.id());
         self.voice = model;
         self.model = provider::Model { name: name(model), context_window: window, max_output: self.model.max_output };
@@ -929,6 +933,7 @@ impl<'p> World<'p> {
 
     /// Appends the recorded entries one by one, a request before every answer, a boundary where a turn ends.
     fn re_issue(&mut self, entries: &[Entry]) -> Result<Outcome, String> {
+        self.host.avoid(entries.iter().map(Entry::id));
         for (index, entry) in entries.iter().enumerate() {
             self.step = index;
             let is_answer = matches!(entry.kind(), Kind::Message(Role::Assistant(_)));
@@ -978,19 +983,9 @@ impl<'p> World<'p> {
             }
         }
         let parent = self.host.leaf().map_or("null".to_owned(), |leaf| serde_json::Value::from(leaf.id()).to_string());
-        let fields = Entry::parse(&line).ok();
-        match fields.as_ref().and_then(|fields| fields.field("parentId")) {
-            Some(old) => {
-                let fields = fields.as_ref().ok_or_else(|| wrong("no fields"))?;
-                let at = old.as_ptr().addr() - fields.line().as_ptr().addr();
-                line.replace_range(at..at + old.len(), &parent);
-            }
-            // Version 1 has neither id nor parent.
-            None if fields.is_none() => {
-                line = line.replacen('{', &format!("{{\"id\":{},\"parentId\":{parent},", serde_json::Value::from(entry.id())), 1)
-            }
-            None => line = line.replacen('{', &format!("{{\"parentId\":{parent},"), 1),
-        }
+        // Version 1 has neither id nor parent, or none that counts.
+        let id = serde_json::Value::from(entry.id()).to_string();
+        line = with_field(&with_field(&line, "parentId", &parent), "id", &id);
         let again = Entry::parse(&line).map_err(|error| wrong(&error.to_string()))?;
         if again.id() != entry.id() || again.content().raw() != entry.content().raw() {
             return Err(wrong("it would be another one"));
@@ -1069,7 +1064,7 @@ impl<'p> World<'p> {
         let mut session =
             Session::open(&branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
         session.save(&mut self.store).map_err(|error| Broken::new("lossless", "a sound store keeps what it is given", error.to_string()))?;
-        let damaged = original.replacen("\"timestamp\":\"2", "\"timestamp\":\"3", 1);
+        let damaged = original.replacen('{', "{\"damaged\":true,", 1);
         branch[lost] = Entry::parse(&damaged).map_err(|error| Broken::new("lossless", "a line", error.to_string()))?;
         let session =
             Session::open(&branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
@@ -1112,6 +1107,39 @@ impl<'p> World<'p> {
 
 fn name(model: Model) -> String {
     format!("{}/{}", model.provider(), model.id())
+}
+
+/// A plan that no world can run: drawn ones never are, edited ones may be.
+fn refuse(plan: &Plan) -> Result<(), String> {
+    const CENTURY_MS: u64 = 100 * 365 * 86_400_000;
+    if plan.world.density == Density::Constant(0) {
+        return Err("world.density is 0 thousandths of a byte per token; it must be at least 1".to_owned());
+    }
+    for op in &plan.ops {
+        match op {
+            Op::Idle { ms } if *ms > CENTURY_MS => return Err(format!("an idle time of {ms} ms is longer than a century")),
+            Op::ModelSwitch { window_ppm, .. } => {
+                let window = u128::from(plan.window) * u128::from(*window_ppm) / 1_000_000;
+                if !(10_000..=u128::from(u64::MAX)).contains(&window) {
+                    return Err(format!("a model switch to a window of {window} tokens; folding needs at least 10,000"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A JSON object with this field given this value, in its place or else first.
+fn with_field(line: &str, name: &str, value: &str) -> String {
+    let fields: Option<std::collections::BTreeMap<String, &serde_json::value::RawValue>> = serde_json::from_str(line).ok();
+    match fields.as_ref().and_then(|fields| fields.get(name)) {
+        Some(old) => {
+            let at = old.get().as_ptr().addr() - line.as_ptr().addr();
+            format!("{}{value}{}", &line[..at], &line[at + old.get().len()..])
+        }
+        None => line.replacen('{', &format!("{{\"{name}\":{value},"), 1),
+    }
 }
 
 /// Bytes the model itself writes in an answer: reasoning, prose, and calls with the names and paths in them.

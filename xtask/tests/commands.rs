@@ -121,8 +121,28 @@ fn odd_files_are_reported_line_by_line_and_replayed_all_the_same() {
     file += &message("a", "\"u\"", call);
     file += &message("o", "\"a\"", orphan);
     file += &message("o", "\"a\"", orphan);
-    std::fs::write(folder.join("odd.jsonl"), file).expect("written");
-    let output = xtask(&folder, &["replay", "odd.jsonl", "--json", "out.json"]);
+    // Long ids, ids that the host would give itself, no time stamps, roles that Pi does not edit: enough of them to be folded.
+    let long = "i".repeat(3_000);
+    for turn in 0..30 {
+        let parent = match turn {
+            0 => "o".to_owned(),
+            10 => "extra".to_owned(),
+            _ => format!("{:08x}", 2 * turn),
+        };
+        let answer = call.replace("\"c\"", &format!("\"c{turn}\""));
+        let id = if turn == 3 { long.clone() } else { format!("{:08x}", 2 * turn + 1) };
+        file += &message(&id, &format!("\"{parent}\""), &answer);
+        let result = format!(
+            r#"{{"role":"toolResult","toolCallId":"c{turn}","toolName":"ls","content":[{{"type": "text", "text":"{}"}}]}}"#,
+            "word ".repeat(700)
+        );
+        file += &message(&format!("{:08x}", 2 * turn + 2), &format!("\"{id}\""), &result);
+        if turn == 9 {
+            file += &message("extra", &format!("\"{:08x}\"", 2 * turn + 2), r#"{"role":"custom","customType":"z","content":"x","display":true}"#);
+        }
+    }
+    std::fs::write(folder.join("odd.jsonl"), &file).expect("written");
+    let output = xtask(&folder, &["replay", "odd.jsonl", "--budget", "20000", "--json", "out.json"]);
     let text = screen(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for part in
@@ -130,5 +150,28 @@ fn odd_files_are_reported_line_by_line_and_replayed_all_the_same() {
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert_eq!(json(&folder, "out.json")["violations"], serde_json::json!([]));
+    let report = json(&folder, "out.json");
+    assert_eq!(report["violations"], serde_json::json!([]));
+    assert!(report["arms"]["fold"]["commits"].as_u64() >= Some(1), "{report:#}");
+}
+
+#[test]
+fn a_plan_that_no_world_can_run_is_refused() {
+    let folder = folder("plans");
+    let plan = |density: u64, ops: &str| {
+        format!(
+            r#"{{"schema":1,"seed":18446744073709551615,"profile":"swarm","settings":{{}},"window":20000,"world":{{"density":{{"constant":{density}}},"overhead_tokens":0,"reports_usage":true,"cache_ttl_ms":300000,"model":"chat"}},"ops":[{ops}]}}"#
+        )
+    };
+    for (text, code, why) in [
+        (plan(4_000, ""), 0, "violations: 0"),
+        (plan(0, ""), 1, "world.density"),
+        (plan(4_000, r#"{"op":"idle","ms":18446744073709551615}"#), 1, "a century"),
+        (plan(4_000, r#"{"op":"modelSwitch","window_ppm":1,"model":"chat"}"#), 1, "at least 10,000"),
+    ] {
+        std::fs::write(folder.join("plan.json"), text).expect("written");
+        let output = xtask(&folder, &["sim", "--plan", "plan.json"]);
+        assert_eq!(output.status.code(), Some(code), "{}", screen(&output));
+        assert!(screen(&output).contains(why), "{}", screen(&output));
+    }
 }

@@ -49,7 +49,7 @@ struct Run {
 
 /// Whether Pi applies an edit to it.
 pub(super) fn editable(entry: &Entry) -> bool {
-    matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::Custom | Role::Assistant(_) | Role::ToolResult { .. }))
+    matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::Assistant(_) | Role::ToolResult { .. }))
 }
 
 /// All units of a branch, in order of their first entry.
@@ -63,9 +63,9 @@ pub(super) fn units(branch: &[Entry]) -> Vec<Unit> {
         let (kind, entries) = match entry.kind() {
             Kind::Message(Role::Assistant(_)) => answer(branch, at),
             Kind::Message(Role::User) => (UnitKind::User, vec![at]),
-            Kind::CustomMessage | Kind::Message(Role::Custom) => (UnitKind::Custom, vec![at]),
+            Kind::CustomMessage => (UnitKind::Custom, vec![at]),
             Kind::Message(Role::System) | Kind::Compaction { .. } => (UnitKind::Ender, vec![at]),
-            Kind::Message(Role::ToolResult { .. } | Role::BashExecution { .. } | Role::Other) | Kind::BranchSummary => {
+            Kind::Message(Role::ToolResult { .. } | Role::BashExecution { .. } | Role::Custom | Role::Other) | Kind::BranchSummary => {
                 (UnitKind::Irregular, vec![at])
             }
             Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange { .. } | Kind::Other => continue,

@@ -25,6 +25,7 @@ use fold_runtime::journal::{Branch, Content, Entry, Kind, Role, Usage};
 use fold_runtime::session::Draft;
 use ids::Ids;
 use line::{iso, quote};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub struct ToolResult<'a> {
 pub struct Host {
     number: u32,
     counter: u32,
+    /// Ids that are not given to new entries.
+    avoided: BTreeSet<Box<str>>,
     now_ms: u64,
     model: TokenModel,
     journal: Vec<Entry>,
@@ -83,6 +86,7 @@ impl Host {
         Host {
             number,
             counter: 0,
+            avoided: BTreeSet::new(),
             now_ms,
             model,
             journal: Vec::new(),
@@ -112,6 +116,11 @@ impl Host {
     /// The session's id.
     pub fn session_id(&self) -> String {
         format!("00000000-0000-7000-8000-{:012x}", self.number)
+    }
+
+    /// Leaves these ids to entries that are adopted later.
+    pub fn avoid<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) {
+        self.avoided.extend(ids.into_iter().map(Box::from));
     }
 
     /// Sets the time that the next entries are written at.
@@ -305,7 +314,7 @@ impl Host {
         loop {
             self.counter += 1;
             let id = format!("{:08x}", self.number << 24 ^ self.counter);
-            if self.at(&id).is_none() {
+            if self.at(&id).is_none() && !self.avoided.contains(id.as_str()) {
                 return id;
             }
         }

@@ -141,7 +141,7 @@ impl Stored {
                 Carrier::Result { answer: batch.entries[0], result: at, others: results.iter().copied().filter(|&other| other != at).collect() }
             }
             Kind::Message(Role::User) => Carrier::User(at),
-            Kind::CustomMessage | Kind::Message(Role::Custom) => Carrier::Custom(at),
+            Kind::CustomMessage => Carrier::Custom(at),
             _ => return None,
         };
         let is_user = |at: &usize| context.entries[*at].kind() == &Kind::Message(Role::User);

@@ -78,7 +78,9 @@ impl Units {
             }
             Kind::Message(Role::Assistant(_)) => self.answer(at, entry),
             Kind::Message(Role::User) => self.close_with(UnitKind::User, at),
-            Kind::CustomMessage | Kind::Message(Role::Custom) => self.close_with(UnitKind::Custom, at),
+            Kind::CustomMessage => self.close_with(UnitKind::Custom, at),
+            // What migrated files hold as a message of its own role stands where a custom message would, but Pi edits no such entry.
+            Kind::Message(Role::Custom) => self.close_with(UnitKind::Irregular, at),
             Kind::Message(Role::System) | Kind::Compaction { .. } => self.close_with(UnitKind::Ender, at),
             // These do not end a batch: Pi may write a person's command between a call and its result.
             Kind::Message(Role::BashExecution { .. } | Role::Other) | Kind::BranchSummary => {
@@ -160,6 +162,7 @@ mod tests {
                     format!(r#"{{"role":"assistant","stopReason":"toolUse","content":[{}]}}"#, calls.join(","))
                 }
                 b'r' => format!(r#"{{"role":"toolResult","toolCallId":"{}","toolName":"t","content":[]}}"#, &word[1..]),
+                b'h' => r#"{"role":"custom","customType":"z","content":"x"}"#.to_owned(),
                 b'c' => String::new(),
                 other => panic!("{other}"),
             };
@@ -213,5 +216,11 @@ mod tests {
     #[test]
     fn system_messages_end_runs_and_customs_are_units() {
         assert_eq!(ripe("s c a a"), [(Ender, vec![0]), (Custom, vec![1]), (Answer, vec![2])]);
+    }
+
+    #[test]
+    fn a_message_of_the_role_custom_is_passed_over() {
+        assert_eq!(ripe("u h a"), [(User, vec![0]), (Irregular, vec![1])]);
+        assert_eq!(ripe("A1 h r1 a")[0], (Irregular, vec![0]));
     }
 }
