@@ -94,18 +94,9 @@ pub struct Options {
 /// A sentence when the plan cannot be run at all: settings that are refused, a budget too small.
 pub fn run(plan: &Plan, arm: Arm, options: Options) -> Result<(Run, Vec<Step>), String> {
     let mut world = World::new(plan, arm, options)?;
-    let broken = world.play().err();
-    let violation = broken.map(|broken| Violation {
-        invariant: broken.invariant,
-        arm: arm.name(),
-        step: world.step,
-        expected: broken.expected,
-        seen: broken.seen,
-    });
-    world.report.sessions = 1;
-    world.report.costs = vec![world.report.totals.tiered];
-    let digest = world.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((Run { arm, report: world.report, probes: world.probes, violation, digest }, world.steps))
+    let outcome = world.play();
+    let steps = std::mem::take(&mut world.steps);
+    Ok((world.finish(outcome), steps))
 }
 
 /// Re-issues a recorded conversation through an arm.
@@ -117,17 +108,7 @@ pub fn replay(recording: &Recording, budget: u64, arm: Arm) -> Result<(Run, Opti
     let mut world = World::new(&plan, arm, Options::default())?;
     let outcome = world.re_issue(&recording.entries)?;
     let explained = world.explained.take();
-    let violation = outcome.err().map(|broken| Violation {
-        invariant: broken.invariant,
-        arm: arm.name(),
-        step: world.step,
-        expected: broken.expected,
-        seen: broken.seen,
-    });
-    world.report.sessions = 1;
-    world.report.costs = vec![world.report.totals.tiered];
-    let digest = world.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((Run { arm, report: world.report, probes: world.probes, violation, digest }, explained))
+    Ok((world.finish(outcome), explained))
 }
 
 struct World<'p> {
@@ -233,6 +214,20 @@ impl<'p> World<'p> {
             ended: false,
             explained: None,
         })
+    }
+
+    fn finish(mut self, outcome: Outcome) -> Run {
+        let violation = outcome.err().map(|broken| Violation {
+            invariant: broken.invariant,
+            arm: self.arm.name(),
+            step: self.step,
+            expected: broken.expected,
+            seen: broken.seen,
+        });
+        self.report.sessions = 1;
+        self.report.costs = vec![self.report.totals.tiered];
+        let digest = self.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Run { arm: self.arm, report: self.report, probes: self.probes, violation, digest }
     }
 
     fn play(&mut self) -> Outcome {
