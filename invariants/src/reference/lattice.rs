@@ -1,6 +1,6 @@
 //! Folds, the windows they make, and which of them become one.
 
-use super::walk::{Mark, UnitKind};
+use super::walk::{Mark, Unit, UnitKind};
 use super::{Shown, View, json, list, record, text_block};
 use fold_runtime::fold::{Bound, Child, FoldId, FoldKind, FoldName, brief, brief_bound, gist, parent_brief, placeholder, result_line};
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
@@ -237,12 +237,12 @@ impl View<'_> {
 
     /// The units that ride along between two neighbours; `None` where something keeps them apart.
     fn riders(&self, state: &State, left: &Fold, right: &Fold) -> Option<Vec<usize>> {
-        let between: Vec<usize> = (left.units[left.units.len() - 1] + 1..right.units[0]).collect();
-        let apart = |index: &usize| {
-            let unit = &self.units[*index];
-            unit.kind == UnitKind::Ender || self.held(unit) || unit.ripe.is_none() || unit.entries.iter().any(|at| self.foreign(*at))
-        };
-        if between.iter().any(apart) {
+        let (last, first) = (left.units[left.units.len() - 1], right.units[0]);
+        let between: Vec<usize> = (last + 1..first).collect();
+        let apart = |unit: &Unit| unit.kind == UnitKind::Ender || self.held(unit) || unit.ripe.is_none();
+        let places = *self.units[last].entries.last().expect("a unit has entries")..self.units[first].entries[0];
+        // By place, since an edit may aim at what no unit holds.
+        if between.iter().any(|unit| apart(&self.units[*unit])) || places.into_iter().any(|at| self.foreign(at)) {
             return None;
         }
         let riders: Vec<usize> = between.into_iter().filter(|unit| self.units[*unit].kind.foldable()).collect();

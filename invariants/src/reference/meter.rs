@@ -65,7 +65,9 @@ impl Meter {
                 Kind::Compaction { .. } => meter.compact(at, branch, &places),
                 _ => meter.append(at, Size::of_original(entry)),
             }
-            if let Some(since) = &mut meter.since_record {
+            // A compaction rewrites the window; it brings nothing to fold.
+            let appends = !matches!(entry.kind(), Kind::Compaction { .. });
+            if let Some(since) = meter.since_record.as_mut().filter(|_| appends) {
                 *since = *since + Size::of_original(entry);
             }
         }
@@ -143,11 +145,15 @@ impl Meter {
 
     fn compact(&mut self, at: usize, branch: &[Entry], places: &BTreeMap<&str, usize>) {
         self.change();
-        let before = self.total();
-        self.shown = projection(&branch[..=at]).iter().map(|projected| (places[projected.source.id()], Size::of(projected))).collect();
-        let summary = self.shown.remove(&at).unwrap_or_default();
-        self.free(before.saturating_sub(self.total()).minus(Size::default()));
-        self.append(at, summary);
+        let kept: BTreeMap<usize, Size> =
+            projection(&branch[..=at]).iter().map(|projected| (places[projected.source.id()], Size::of(projected))).collect();
+        let before = std::mem::replace(&mut self.shown, kept);
+        // One by one, so that what comes back into context does not make up for what leaves it.
+        for (place, old) in &before {
+            self.free(old.saturating_sub(self.shown.get(place).copied().unwrap_or_default()).minus(Size::default()));
+        }
+        let back: Size = self.shown.range(..at).filter(|(place, _)| !before.contains_key(place)).map(|(_, size)| *size).sum();
+        self.added = self.added + back + self.shown[&at];
     }
 
     fn total(&self) -> Size {

@@ -72,12 +72,12 @@ fn turn(world: &mut World, habits: Habits) {
     }
     step(world, habits);
     if world.in_thousand(habits.foreign) {
-        let target = world.recent_editable(60);
+        let target = world.any(60);
         let replacement = if world.in_thousand(500) { "null".to_owned() } else { format!(r#"{{"content":[{}]}}"#, text(&lines(700))) };
         world.entry(&format!(r#""type":"context_edit","targetId":"{target}","replacement":{replacement}"#));
     }
     if world.in_thousand(habits.compactions) {
-        let kept = world.recent(120);
+        let kept = world.cut(120);
         world.entry(&format!(r#""type":"compaction","summary":"so far so good","firstKeptEntryId":"{kept}","tokensBefore":1"#));
     }
 }

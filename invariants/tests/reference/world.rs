@@ -54,21 +54,18 @@ impl World {
         if self.in_thousand(times) { r#",{"type":"image","data":"AAAA","mimeType":"image/png"}"# } else { "" }
     }
 
-    /// One of the last `most` entries.
-    pub fn recent(&mut self, most: usize) -> String {
-        let back = self.below(self.branch.len().min(most));
-        self.branch[self.branch.len() - 1 - back].id().to_owned()
+    /// One of the last `most` entries in context where a compaction may cut; Pi never cuts before a result.
+    pub fn cut(&mut self, most: usize) -> String {
+        let starts = |entry: &&Entry| !matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));
+        let context = projection(&self.branch);
+        let context: Vec<String> = context.iter().map(|projected| projected.source).filter(starts).map(|entry| entry.id().to_owned()).collect();
+        context[context.len() - 1 - self.below(context.len().min(most))].clone()
     }
 
-    /// One of the last `most` entries, or the nearest one before it in context that Pi can edit and sends.
-    pub fn recent_editable(&mut self, most: usize) -> String {
-        let at = self.branch.len() - 1 - self.below(self.branch.len().min(most));
-        let editable = |entry: &Entry| {
-            matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::ToolResult { .. })) || entry.is_good_answer()
-        };
-        let context = projection(&self.branch);
-        let upto = |entry: &&Entry| self.branch[..=at].iter().any(|before| before.id() == entry.id());
-        context.iter().map(|projected| projected.source).filter(upto).rfind(|entry| editable(entry)).map_or("nowhere", Entry::id).to_owned()
+    /// One of the last `most` entries, whatever it is: an edit may aim anywhere.
+    pub fn any(&mut self, most: usize) -> String {
+        let back = self.below(self.branch.len().min(most));
+        self.branch[self.branch.len() - 1 - back].id().to_owned()
     }
 
     fn id(&self) -> String {
