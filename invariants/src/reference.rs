@@ -2,8 +2,8 @@
 //!
 //! Written from `docs/law.md` and from nothing the runtime decides with. It keeps no state and takes no shortcut: every question goes
 //! back to the entries, and a window that might be is built and weighed whole. It shares with the runtime what is not a decision: the
-//! view of an entry, Pi's projection, sizes, the band, and the texts that stand where originals were. [`meter`] counts, [`walk`] finds
-//! units and marks, [`lattice`] makes folds and weighs windows; here they become one verdict.
+//! view of an entry, Pi's projection, sizes, the band, and the texts that stand where originals were. `meter` counts, `walk` finds
+//! units and marks, `lattice` makes folds and weighs windows; here they become one verdict.
 
 mod lattice;
 mod meter;
