@@ -4,7 +4,7 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`reference`] | the naive reference: the whole decision from the whole branch, every time, by the fold law alone |
+//! | [`mod@reference`] | the naive reference: the whole decision from the whole branch, every time, by the fold law alone |
 //! | [`window`] | what may change between two requests, and who must have said so |
 //! | [`commit`] | what a commit may write: folds, placeholders, edits, sizes |
 //! | [`owed`] | which arm of a comparison owes which invariant, and how often each is looked at |
