@@ -5,27 +5,67 @@ use crate::probes::Probes;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName, clip_content, result_line};
 use fold_runtime::journal::{Digest, Entry, Kind, Role, Text};
+use fold_runtime::session::COMMIT_RECORD;
 use fold_runtime::window::Size;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A record as it stands in the journal.
+/// A record as it stands in the journal; what makes it well formed.
 #[derive(Deserialize)]
-struct Record {
+pub(crate) struct Record {
+    v: u32,
+    #[serde(default)]
     trigger: String,
-    bound: usize,
-    folds: Vec<Written>,
-    edits: Vec<(String, Option<String>)>,
+    #[serde(default)]
+    bound: serde_json::Value,
+    pub(crate) folds: Vec<Written>,
+    pub(crate) edits: Vec<(String, Option<String>)>,
 }
 
+/// A fold as a record holds it.
 #[derive(Deserialize)]
-struct Written {
-    id: String,
-    kind: String,
-    carrier: String,
-    parts: Vec<(String, String)>,
+pub(crate) struct Written {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) carrier: String,
+    pub(crate) parts: Vec<(String, String)>,
     #[serde(default)]
-    children: Vec<(String, String)>,
+    pub(crate) children: Vec<(String, String)>,
+}
+
+impl Record {
+    /// Reads a record of version 1.
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+        match entry.kind() {
+            Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => {
+                serde_json::from_str(entry.field("data")?).ok().filter(|record: &Record| record.v == 1)
+            }
+            _ => None,
+        }
+    }
+
+    /// Characters its briefs may have.
+    pub(crate) fn bound(&self) -> Option<usize> {
+        self.bound.as_u64().and_then(|bound| usize::try_from(bound).ok())
+    }
+}
+
+impl Written {
+    /// Its kind.
+    pub(crate) fn kind(&self) -> Option<FoldKind> {
+        [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|known| known.name() == self.kind)
+    }
+
+    /// What it is called by what it lists, if its id says the same.
+    pub(crate) fn name(&self) -> Option<FoldName> {
+        let digests = |list: &[(String, String)]| -> Option<Vec<(String, Digest)>> {
+            list.iter().map(|(id, sha)| Some((id.clone(), Digest::parse(sha)?))).collect()
+        };
+        let (parts, children) = (digests(&self.parts)?, digests(&self.children)?);
+        let own = parts.iter().map(|(id, sha)| (id.as_str(), *sha));
+        let name = FoldName::of(self.kind()?, own, children.iter().map(|(id, sha)| (id.as_str(), *sha)));
+        (name.id(self.id.len().saturating_sub(2)).as_str() == self.id).then_some(name)
+    }
 }
 
 /// A fold as the records tell it.
@@ -60,16 +100,12 @@ pub struct Commit<'a> {
     pub settings: &'a Settings,
 }
 
-fn named(kind: &str) -> Option<FoldKind> {
-    [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|known| known.name() == kind)
-}
-
 impl Folds {
     /// The folds that the records of a branch tell of, unchecked.
     pub fn read(branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>) -> Self {
         let mut folds = Folds::default();
         for entry in branch {
-            let Some(record) = record(entry) else { continue };
+            let Some(record) = Record::of(entry) else { continue };
             for fold in &record.folds {
                 let _ = folds.take(fold, branch, position, &mut Probes::default());
             }
@@ -83,7 +119,8 @@ impl Folds {
     /// [`Broken`], for the first invariant that does not hold.
     pub fn commit(&mut self, commit: Commit<'_>, position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
         let branch = commit.branch;
-        let record = record(&branch[commit.record]).ok_or_else(|| Broken::new("lossless", "a commit begins with its record", "something else"))?;
+        let record =
+            Record::of(&branch[commit.record]).ok_or_else(|| Broken::new("lossless", "a commit begins with its record", "something else"))?;
         promised(&record, &branch[commit.record + 1..])?;
         let before: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
         for fold in &record.folds {
@@ -127,7 +164,7 @@ impl Folds {
     /// One fold: its digests, its name, and that it takes nothing that another has.
     fn take(&mut self, fold: &Written, branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
         let id = &fold.id;
-        let kind = named(&fold.kind).ok_or_else(|| Broken::new("nesting", "a fold has one of three kinds", format!("{id} is a {}", fold.kind)))?;
+        let kind = fold.kind().ok_or_else(|| Broken::new("nesting", "a fold has one of three kinds", format!("{id} is a {}", fold.kind)))?;
         let mut parts = Vec::new();
         for (part, sha) in &fold.parts {
             let at = position(part).ok_or_else(|| Broken::new("lossless", "a part is on the branch", format!("{part} of {id} is not")))?;
@@ -161,14 +198,7 @@ impl Folds {
                 format!("{id} is {} and has {}", fold.kind, fold.children.len()),
             ));
         }
-        let digests = |list: &[(String, String)]| -> Vec<(String, Digest)> {
-            list.iter().filter_map(|(id, sha)| Some((id.clone(), Digest::parse(sha)?))).collect()
-        };
-        let (own, below) = (digests(&fold.parts), digests(&fold.children));
-        let name = FoldName::of(kind, own.iter().map(|(id, sha)| (id.as_str(), *sha)), below.iter().map(|(id, sha)| (id.as_str(), *sha))).digest();
-        if fold.id.len() < 14 || !format!("f_{name}").starts_with(&fold.id) {
-            return Err(Broken::new("lossless", format!("a fold is called f_{}", &name.to_string()[..12]), fold.id.clone()));
-        }
+        let name = fold.name().ok_or_else(|| Broken::new("lossless", "a fold is called by what it lists", fold.id.clone()))?.digest();
         let carrier = position(&fold.carrier).ok_or_else(|| Broken::new("conservation", "a carrier is on the branch", fold.carrier.clone()))?;
         probes.when("tool fold", kind == FoldKind::Tool);
         probes.when("span fold", kind == FoldKind::Span);
@@ -225,7 +255,7 @@ impl Folds {
             if let Some(id) = carriers.get(&at).filter(|id| made.contains(id.as_str())) {
                 let block = content.blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
                 let known = &self.known[id];
-                placeholder(&block, id, known, record.bound, entry, self.source_bytes(known, branch))?;
+                placeholder(&block, id, known, record.bound().unwrap_or(0), entry, self.source_bytes(known, branch))?;
                 if matches!(entry.kind(), Kind::Message(Role::User)) {
                     kept_words(entry, content.raw())?;
                 }
@@ -284,13 +314,6 @@ impl Folds {
             return Err(Broken::new("bounded", format!("at most {allowed} bytes for {hidden} hidden entries"), format!("{written} bytes written")));
         }
         Ok(())
-    }
-}
-
-fn record(entry: &Entry) -> Option<Record> {
-    match entry.kind() {
-        Kind::Custom { custom_type } if *custom_type == *"pi-fold.commit" => serde_json::from_str(entry.field("data")?).ok(),
-        _ => None,
     }
 }
 
@@ -409,4 +432,111 @@ fn held(commit: Commit<'_>, record: &Record, position: &dyn Fn(&str) -> Option<u
         && branch.iter().any(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { tool, .. }) if is_held_tool(tool)));
     probes.when("commit beside a held batch", beside);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, message: &str) -> Entry {
+        Entry::parse(&format!(r#"{{"type":"message","id":"{id}","message":{message}}}"#)).expect("an entry")
+    }
+
+    /// Two batches of one result each, and an answer that has read them.
+    fn branch() -> Vec<Entry> {
+        let call = |id: &str| {
+            format!(r#"{{"role":"assistant","stopReason":"toolUse","content":[{{"type":"toolCall","id":"{id}","name":"ls","arguments":{{}}}}]}}"#)
+        };
+        let result = |id: &str, tool: &str| {
+            let text = "x".repeat(9_000);
+            format!(r#"{{"role":"toolResult","toolCallId":"{id}","toolName":"{tool}","content":[{{"type":"text","text":"{text}"}}]}}"#)
+        };
+        vec![
+            entry("u", r#"{"role":"user","content":"go"}"#),
+            entry("a1", &call("1")),
+            entry("r1", &result("1", "ls")),
+            entry("a2", &call("2")),
+            entry("r2", &result("2", "held")),
+            entry("a3", r#"{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"done"}]}"#),
+        ]
+    }
+
+    fn fold(kind: FoldKind, carrier: &str, parts: &[&Entry], children: &[(String, Digest)]) -> (String, String, Digest) {
+        let own = parts.iter().map(|part| (part.id(), part.digest()));
+        let name = FoldName::of(kind, own, children.iter().map(|(id, sha)| (id.as_str(), *sha)));
+        let id = name.id(12).to_string();
+        let list = |pairs: Vec<(&str, Digest)>| pairs.into_iter().map(|(id, sha)| format!("[\"{id}\",\"{sha}\"]")).collect::<Vec<_>>().join(",");
+        let parts = list(parts.iter().map(|part| (part.id(), part.digest())).collect());
+        let children = list(children.iter().map(|(id, sha)| (id.as_str(), *sha)).collect());
+        let json = format!(r#"{{"id":"{id}","kind":"{}","carrier":"{carrier}","parts":[{parts}],"children":[{children}]}}"#, kind.name());
+        (json, id, name.digest())
+    }
+
+    /// What the checks say of a commit of these folds and edits (target, new text or nothing).
+    fn verdict(branch: &[Entry], folds: &[&str], edits: &[(&str, Option<&str>)], settings: &Settings) -> Option<&'static str> {
+        let content = |text: &str| format!(r#"[{{"type":"text","text":{}}}]"#, serde_json::Value::from(text));
+        let promises: Vec<String> = edits
+            .iter()
+            .map(|(target, text)| {
+                let digest = text.map_or("null".to_owned(), |text| format!("\"{}\"", Digest::of(content(text).as_bytes())));
+                format!("[\"{target}\",{digest}]")
+            })
+            .collect();
+        let data = format!(r#"{{"v":1,"trigger":"band","bound":400,"folds":[{}],"edits":[{}]}}"#, folds.join(","), promises.join(","));
+        let mut branch = branch.to_vec();
+        let record = branch.len();
+        branch.push(Entry::parse(&format!(r#"{{"type":"custom","id":"c","customType":"{COMMIT_RECORD}","data":{data}}}"#)).expect("a record"));
+        for (index, (target, text)) in edits.iter().enumerate() {
+            let replacement = text.map_or("null".to_owned(), |text| format!("{{\"content\":{}}}", content(text)));
+            let line = format!(r#"{{"type":"context_edit","id":"e{index}","targetId":"{target}","replacement":{replacement}}}"#);
+            branch.push(Entry::parse(&line).expect("an edit"));
+        }
+        let position = |id: &str| branch.iter().position(|entry| entry.id() == id);
+        let commit = Commit { branch: &branch, record, settings };
+        Folds::default().commit(commit, &position, &mut Probes::default()).err().map(|broken| broken.invariant)
+    }
+
+    fn placeholder_of(id: &str) -> String {
+        format!("⟦pi-fold {id} · tool fold · 1 entry⟧\nwords\n| quoted\n1 results\n⟦end {id} · r1..r1 · 1 entry⟧")
+    }
+
+    #[test]
+    fn a_sound_commit_passes() {
+        let branch = branch();
+        let (json, id, _) = fold(FoldKind::Tool, "r1", &[&branch[2]], &[]);
+        assert_eq!(verdict(&branch, &[&json], &[("r1", Some(&placeholder_of(&id)))], &Settings::default()), None);
+    }
+
+    #[test]
+    fn each_rule_is_broken_by_what_breaks_it() {
+        let branch = branch();
+        let plain = Settings::default();
+        let (one, id, name) = fold(FoldKind::Tool, "r1", &[&branch[2]], &[]);
+        let (again, _, _) = fold(FoldKind::Span, "r1", &[&branch[2]], &[]);
+        let (two, second, _) = fold(FoldKind::Tool, "r2", &[&branch[4]], &[]);
+        let (lonely, _, _) = fold(FoldKind::Consolidated, "r1", &[&branch[3]], &[(id.clone(), name)]);
+        let placed = placeholder_of(&id);
+        let shown = [("r1", Some(placed.as_str()))];
+        assert_eq!(verdict(&branch, &[&one, &again], &shown, &plain), Some("nesting"), "an entry in two folds");
+        assert_eq!(verdict(&branch, &[&one, &lonely], &shown, &plain), Some("nesting"), "a consolidation of one");
+        assert_eq!(verdict(&branch, &[&one.replace("tool", "span")], &shown, &plain), Some("lossless"), "a name that is not its own");
+        assert_eq!(verdict(&branch, &[&one], &[("r1", Some(&placed)), ("u", None)], &plain), Some("conservation"), "an omission in no fold");
+        assert_eq!(
+            verdict(&branch, &[&one], &[("r1", Some(&placed)), ("r2", Some("cut"))], &plain),
+            Some("conservation"),
+            "a replacement without a reason"
+        );
+        let unquoted = placed.replace("| quoted", "Ran quoted");
+        assert_eq!(verdict(&branch, &[&one], &[("r1", Some(&unquoted))], &plain), Some("no_carrier"), "words of a tool in our voice");
+        let long = placed.replace("| quoted", &format!("| {}", "long ".repeat(100)));
+        assert_eq!(verdict(&branch, &[&one], &[("r1", Some(&long))], &plain), Some("bounded"), "a long brief");
+        let held = Settings::parse(r#"{"blacklistAutoFoldTools":["held"]}"#).expect("settings");
+        let placed_second = placeholder_of(&second);
+        assert_eq!(verdict(&branch, &[&two], &[("r2", Some(&placed_second))], &held), Some("held"), "a held result");
+        assert_eq!(verdict(&branch[..5], &[&two], &[("r2", Some(&placed_second))], &plain), Some("held"), "an unread result");
+        let other = branch[2].line().replace("xx", "yy");
+        let mut damaged = branch.clone();
+        damaged[2] = Entry::parse(&other).expect("an entry");
+        assert_eq!(verdict(&damaged, &[&one], &shown, &plain), Some("lossless"), "a digest of other bytes");
+    }
 }

@@ -68,7 +68,12 @@ pub const OWED: [Owed; 17] = [
     Owed { invariant: "nesting", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["consolidation"] },
     Owed { invariant: "pairing", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["prefix of drafts validated"] },
     Owed { invariant: "wire_valid", tier: Tier::Request, arms: &[Arm::Fold, Arm::Native], probes: &["request validated"] },
-    Owed { invariant: "band", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["decision compared with the reference"] },
+    Owed {
+        invariant: "band",
+        tier: Tier::Sampled,
+        arms: &[Arm::Fold],
+        probes: &["decision compared with the reference", "true count compared after a commit"],
+    },
     Owed { invariant: "quiet", tier: Tier::Step, arms: &[Arm::Fold], probes: &["boundary quiet with marks"] },
     Owed { invariant: "held", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["commit beside a held batch"] },
     Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 47] = [
+pub const PROBES: [&str; 48] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -15,7 +15,8 @@ pub const PROBES: [&str; 47] = [
     "commit by the fence",
     "commit of several folds",
     "commit above its target",
-    "commit after an idle time past the cache's",
+    "idle past the cache's lifetime in a folded session",
+    "true count compared after a commit",
     "commit beside a held batch",
     "commit without usage",
     "boundary quiet with marks",

@@ -9,6 +9,7 @@ mod lattice;
 mod meter;
 mod walk;
 
+use crate::commit::Record;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound, clip};
 use fold_runtime::journal::{BlockKind, Content, Digest, Entry, Kind, Role};
@@ -71,14 +72,33 @@ pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
     Meter::of(branch).tokens()
 }
 
-/// A `pi-fold.commit` record as JSON; `None` for data that is none.
-fn record(entry: &Entry) -> Option<serde_json::Value> {
-    let data: serde_json::Value = serde_json::from_str(entry.field("data")?).ok()?;
-    (data["v"] == 1).then_some(data)
-}
-
-fn list(value: &serde_json::Value) -> &[serde_json::Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+/// The commit records that count, by position: well formed, each fold called by what it lists and made of ripe units and known folds of
+/// the branch. Anything else under that name is nobody's record.
+fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
+    let units = walk::units(branch);
+    let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
+    for (at, entry) in branch.iter().enumerate() {
+        let Some(record) = Record::of(entry) else { continue };
+        let ripe = |id: &String| -> Option<&Unit> {
+            let place = branch[..at].iter().rposition(|entry| entry.id() == id)?;
+            units.iter().find(|unit| unit.entries.contains(&place) && unit.ripe.is_some_and(|ripe| ripe < at))
+        };
+        let mut made: BTreeSet<String> = known.clone();
+        let sound = record.folds.iter().all(|fold| {
+            let parts: Option<Vec<&Unit>> = fold.parts.iter().map(|(id, _)| ripe(id)).collect();
+            let claims = parts.is_some_and(|units| !fold.children.is_empty() || units.iter().any(|unit| unit.kind != UnitKind::User));
+            let carrier = ripe(&fold.carrier).is_some_and(|unit| matches!(unit.kind, UnitKind::Batch | UnitKind::User | UnitKind::Custom));
+            let children = fold.children.iter().all(|(child, _)| made.contains(child));
+            let sound = fold.name().is_some() && claims && carrier && children;
+            made.insert(fold.id.clone());
+            sound
+        });
+        if sound {
+            known = made;
+            counting.insert(at, record);
+        }
+    }
+    counting
 }
 
 fn json(text: &str) -> String {

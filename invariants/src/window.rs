@@ -87,3 +87,43 @@ pub fn follows(before: &[Arc<Shown>], now: &[Arc<Shown>], request: Request, chan
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fold_models::host::{Host, ToolResult};
+    use fold_models::tokens::TokenModel;
+    use fold_runtime::session::Draft;
+
+    /// A window that was sent, then edits of some of its entries (by position) and an append.
+    fn verdict(edited: &[usize], named: Option<&[usize]>) -> Option<&'static str> {
+        let mut host = Host::new(1, 0, TokenModel::new(1, 0));
+        for number in 0..4 {
+            host.user(&format!("\"question {number}\""));
+        }
+        host.request();
+        let before = host.last_request().to_vec();
+        let target = |at: usize| host.branch()[at].id().to_owned();
+        let drafts: Vec<Draft> =
+            edited.iter().map(|&at| Draft::ContextEdit { target: target(at), replacement: Some("\"another\"".into()) }).collect();
+        host.boundary(&drafts).expect("edits of user messages");
+        host.tool_result(&ToolResult { call_id: "c", tool: "ls", content: "[]", is_error: false });
+        let request = host.request();
+        let changes: Vec<Change> =
+            named.iter().map(|named| Change { cause: Cause::Commit, targets: Some(named.iter().copied().collect()) }).collect();
+        follows(&before, host.window(), request, &changes).err().map(|broken| broken.invariant)
+    }
+
+    #[test]
+    fn appends_need_no_cause_and_a_named_change_has_one() {
+        assert_eq!(verdict(&[], None), None);
+        assert_eq!(verdict(&[1, 3], Some(&[1, 3])), None);
+    }
+
+    #[test]
+    fn a_change_that_nobody_names_or_that_comes_before_the_earliest_target_is_broken() {
+        assert_eq!(verdict(&[2], None), Some("attributed"));
+        assert_eq!(verdict(&[1, 2], Some(&[1])), Some("attributed"));
+        assert_eq!(verdict(&[1, 2], Some(&[2])), Some("append_only"));
+    }
+}

@@ -78,19 +78,6 @@ impl OpenAiCache {
         read
     }
 
-    /// A request that reaches a machine which has seen nothing: it reads nothing, refreshes nothing and writes everything.
-    pub fn cold_request(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> u64 {
-        self.write(chain.links(), now_ms, answer_at_ms);
-        0
-    }
-
-    /// A request that fails before its first byte leaves nothing behind, whatever it read: forgets what the last one wrote.
-    pub fn forget_last(&mut self) {
-        if self.held.last().is_some_and(|held| held.links == self.last) {
-            self.held.pop();
-        }
-    }
-
     fn write(&mut self, links: &[Link], now_ms: u64, answer_at_ms: u64) {
         self.last.clear();
         self.last.extend_from_slice(links);
@@ -108,11 +95,6 @@ impl OpenAiCache {
     fn best(&self, links: &[Link], now_ms: u64) -> Option<(usize, usize)> {
         let visible = self.held.iter().enumerate().filter(|(_, held)| held.visible_ms <= now_ms);
         visible.map(|(at, held)| (at, common_prefix(&held.links, links))).filter(|(_, common)| *common > 0).max_by_key(|(_, common)| *common)
-    }
-
-    /// Tokens that a request beginning with the first `prefix` tokens of `chain` would read now.
-    pub fn forecast_for(&self, chain: &Chain, prefix: u64, now_ms: u64) -> u64 {
-        self.forecast_links(chain.links(), prefix, now_ms)
     }
 
     fn forecast_links(&self, links: &[Link], prefix: u64, now_ms: u64) -> u64 {
@@ -214,7 +196,6 @@ mod tests {
         let mut cache = cache();
         cache.request(&long, 0, 1);
         assert_eq!(cache.request(&short, idle / 2, idle / 2), 1_920);
-        assert_eq!(cache.forecast_for(&long, u64::MAX, idle - 1), 4_992);
         assert_eq!(cache.request(&long, idle, idle), 1_920);
     }
 
@@ -238,19 +219,6 @@ mod tests {
         let mut other = Chain::new("another model", 10);
         other.push(1, 4_000);
         assert_eq!(cache.request(&other, 1, 2), 0);
-    }
-
-    #[test]
-    fn a_cold_machine_reads_nothing_and_a_failed_request_leaves_nothing() {
-        let request = chain(&[(1, 4_000)]);
-        let mut cache = cache();
-        cache.request(&request, 0, 1);
-        assert_eq!(cache.cold_request(&request, 1, 2), 0);
-        assert_eq!(cache.request(&request, 2, 3), 3_968);
-        let mut cache = OpenAiCache::new(Rules::IN_MEMORY);
-        cache.request(&request, 0, 1);
-        cache.forget_last();
-        assert_eq!(cache.request(&request, 1, 2), 0);
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! |---|---|
 //! | [`journal`] | entries as exact bytes with a typed view, session files, the active branch, digests |
 //! | [`window`] | what the model sees of a branch (Pi's projection), and what it weighs |
-//! | [`fold`] | units, and the words that stand where originals were |
-//! | [`session`] | the runtime's view of one branch: observe entries, decide at a boundary, give originals back |
+//! | [`fold`] | units, cuts, the commit that folds them, and the words that stand where originals were |
+//! | [`session`] | the runtime's view of one branch: observe entries, decide at a boundary, give originals back, tell how it stands |
+//! | [`ports`] | the abstract world: clock, provider, prefix cache, object store |
 //! | [`config`] | the seven options: validated whole, or refused by name |
 
 pub mod config;

@@ -91,7 +91,7 @@ pub fn plan(plan: &Plan, arms: &[Arm], options: Options) -> Result<Vec<Run>, Str
 /// # Errors
 /// A sentence when the plan cannot be run.
 pub fn trace(plan: &Plan, arm: Arm, sabotage: Option<Sabotage>) -> Result<(Run, Vec<Step>), String> {
-    world::run(plan, arm, Options { trace: true, sabotage })
+    world::run(plan, arm, Options { trace: true, sabotage, ..Options::default() })
 }
 
 /// The smallest plan found that breaks the same invariant in the same arm: operations first, then values.

@@ -33,11 +33,17 @@ pub enum Sabotage {
     HidesUser,
     /// Text of a tool stands unquoted in a user message.
     UnquotedText,
+    /// A message that called is omitted before its results.
+    ReversesEdits,
+    /// A setting that holds tools is forgotten at the commit.
+    ForgetsHold,
+    /// A commit stops half way to the target it states.
+    StopsEarly,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 11] = [
+    pub const ALL: [(Sabotage, &'static str); 14] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -49,6 +55,9 @@ impl Sabotage {
         (Sabotage::IgnoresConsolidation, "ignores-consolidation"),
         (Sabotage::HidesUser, "hides-user"),
         (Sabotage::UnquotedText, "unquoted-text"),
+        (Sabotage::ReversesEdits, "reverses-edits"),
+        (Sabotage::ForgetsHold, "forgets-hold"),
+        (Sabotage::StopsEarly, "stops-early"),
     ];
 }
 
@@ -109,6 +118,19 @@ impl Saboteur {
                 flat.thresholds.consolidate_after = usize::MAX / 2;
                 Session::open(branch, &flat, window).map_or(Decision::Commit(commit), |session| session.boundary())
             }
+            (Sabotage::ForgetsHold, Decision::Commit(commit)) if !settings.blacklist_auto_fold_tools.is_empty() => {
+                let mut free = settings.clone();
+                free.blacklist_auto_fold_tools.clear();
+                Session::open(branch, &free, window).map_or(Decision::Commit(commit), |session| session.boundary())
+            }
+            (Sabotage::StopsEarly, Decision::Commit(commit)) if commit.shortfall.is_none() => {
+                let mut lazy = settings.clone();
+                lazy.thresholds.min_target_ppm = lazy.thresholds.min_target_ppm.midpoint(lazy.thresholds.max_target_ppm);
+                match Session::open(branch, &lazy, window).map(|session| session.boundary()) {
+                    Ok(Decision::Commit(early)) => Decision::Commit(Commit { target: commit.target, shortfall: None, ..early }),
+                    _ => Decision::Commit(commit),
+                }
+            }
             (_, Decision::Commit(mut commit)) => {
                 self.tamper(&mut commit, branch);
                 Decision::Commit(commit)
@@ -118,8 +140,8 @@ impl Saboteur {
     }
 
     /// What is appended at a boundary where the runtime decided nothing.
-    pub fn meddles(&mut self, branch: &[Entry], marks: usize) -> Option<Draft> {
-        if self.what != Sabotage::MarkEdits || marks == 0 {
+    pub fn meddles(&mut self, decision: &Decision, branch: &[Entry], marks: usize) -> Option<Draft> {
+        if self.what != Sabotage::MarkEdits || marks == 0 || *decision != Decision::Quiet {
             return None;
         }
         let result = branch.iter().find(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })))?;
@@ -170,7 +192,13 @@ impl Saboteur {
             Sabotage::WrongDigest => {
                 return in_the_record(drafts, |data| data["folds"][0]["parts"][0][1] = json!(Digest::of(b"other bytes").to_string()));
             }
-            Sabotage::MarkEdits | Sabotage::CommitsBelowTrigger | Sabotage::StaleMeasurement | Sabotage::IgnoresConsolidation => return,
+            Sabotage::ReversesEdits => drafts[1..].reverse(),
+            Sabotage::MarkEdits
+            | Sabotage::CommitsBelowTrigger
+            | Sabotage::StaleMeasurement
+            | Sabotage::IgnoresConsolidation
+            | Sabotage::ForgetsHold
+            | Sabotage::StopsEarly => return,
         }
         seal(drafts);
     }

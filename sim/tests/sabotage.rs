@@ -7,7 +7,7 @@ use fold_sim::world::{Options, run};
 
 /// The first violation within 2,000 seeds: invariant and seed.
 fn caught(sabotage: Sabotage) -> Option<(&'static str, u64)> {
-    let options = Options { sabotage: Some(sabotage), trace: false };
+    let options = Options { sabotage: Some(sabotage), ..Options::default() };
     (0..2_000).find_map(|seed| {
         let (run, _) = run(&draw(Profile::Swarm, seed), Arm::Fold, options).expect("a plan that runs");
         run.violation.map(|violation| (violation.invariant, seed))
@@ -32,7 +32,7 @@ fn a_placeholder_that_mentions_its_neighbour_is_caught() {
 
 #[test]
 fn a_mark_that_edits_the_window_is_caught() {
-    assert_caught(Sabotage::MarkEdits, &["attributed", "append_only"]);
+    assert_caught(Sabotage::MarkEdits, &["quiet"]);
 }
 
 #[test]
@@ -75,22 +75,42 @@ fn text_that_stands_unquoted_in_a_user_message_is_caught() {
     assert_caught(Sabotage::UnquotedText, &["band", "no_carrier", "lossless"]);
 }
 
-/// Without the reference (a profile that is not deep on this seed), the other checks catch what they name.
 #[test]
-fn the_incremental_checks_catch_what_they_name_without_the_reference() {
-    for (sabotage, profile, invariant) in [
-        (Sabotage::DropsResult, Profile::Steady, "conservation"),
-        (Sabotage::NamesNeighbour, Profile::Steady, "no_carrier"),
-        (Sabotage::MarkEdits, Profile::Steady, "attributed"),
-        (Sabotage::CommitsBelowTrigger, Profile::Steady, "band"),
-        (Sabotage::WrongDigest, Profile::Steady, "lossless"),
-        (Sabotage::LongBrief, Profile::Steady, "bounded"),
-        (Sabotage::AssistantCarrier, Profile::Steady, "conservation"),
-        (Sabotage::HidesUser, Profile::Chat, "conservation"),
+fn an_edit_order_with_results_after_their_calls_is_caught() {
+    assert_caught(Sabotage::ReversesEdits, &["band", "pairing"]);
+}
+
+#[test]
+fn a_held_batch_that_is_folded_is_caught() {
+    assert_caught(Sabotage::ForgetsHold, &["band", "held", "attributed"]);
+}
+
+#[test]
+fn a_commit_that_stops_half_way_is_caught() {
+    assert_caught(Sabotage::StopsEarly, &["band"]);
+}
+
+/// The reference sees most bugs first; without it, each check catches what it names.
+#[test]
+fn the_other_checks_catch_what_they_name_without_the_reference() {
+    for (sabotage, profile, seeds, invariants) in [
+        (Sabotage::DropsResult, Profile::Steady, 3..4, &["conservation"][..]),
+        (Sabotage::NamesNeighbour, Profile::Steady, 3..4, &["no_carrier"]),
+        (Sabotage::MarkEdits, Profile::Steady, 3..4, &["quiet"]),
+        (Sabotage::CommitsBelowTrigger, Profile::Steady, 3..4, &["band"]),
+        (Sabotage::WrongDigest, Profile::Steady, 3..4, &["lossless"]),
+        (Sabotage::LongBrief, Profile::Steady, 3..4, &["bounded"]),
+        (Sabotage::AssistantCarrier, Profile::Steady, 3..4, &["conservation"]),
+        (Sabotage::HidesUser, Profile::Chat, 0..1, &["conservation"]),
+        (Sabotage::StaleMeasurement, Profile::Swarm, 0..200, &["resume"]),
+        (Sabotage::UnquotedText, Profile::Swarm, 0..200, &["no_carrier"]),
+        (Sabotage::ReversesEdits, Profile::Swarm, 0..200, &["pairing"]),
+        (Sabotage::ForgetsHold, Profile::Swarm, 0..200, &["held"]),
+        (Sabotage::StopsEarly, Profile::Campaign, 0..1, &["band"]),
     ] {
-        let options = Options { sabotage: Some(sabotage), trace: false };
-        let (run, _) = run(&draw(profile, 3), Arm::Fold, options).expect("a plan that runs");
-        let found = run.violation.unwrap_or_else(|| panic!("{sabotage:?} was not caught"));
-        assert_eq!(found.invariant, invariant, "{sabotage:?}: expected {}, seen {}", found.expected, found.seen);
+        let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
+        let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);
+        let found = first.unwrap_or_else(|| panic!("{sabotage:?} was not caught"));
+        assert!(invariants.contains(&found.invariant), "{sabotage:?} broke {}: expected {}, seen {}", found.invariant, found.expected, found.seen);
     }
 }

@@ -40,7 +40,7 @@ fn tracing_changes_nothing() {
 
 #[test]
 fn a_failing_plan_shrinks_to_one_that_breaks_the_same_invariant() {
-    let options = Options { sabotage: Some(Sabotage::WrongDigest), trace: false };
+    let options = Options { sabotage: Some(Sabotage::WrongDigest), ..Options::default() };
     let drawn = draw(Profile::Steady, 3);
     let run = &plan(&drawn, &[Arm::Fold], options).expect("runs")[0];
     let violation = run.violation.clone().expect("a violation");

@@ -41,7 +41,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 600)]
     shrink: usize,
     /// Plants a bug, to see the checks find it: drops-result, names-neighbour, mark-edits, commits-below-trigger, wrong-digest,
-    /// stale-measurement, long-brief, assistant-carrier, ignores-consolidation, hides-user or unquoted-text.
+    /// stale-measurement, long-brief, assistant-carrier, ignores-consolidation, hides-user, unquoted-text, reverses-edits,
+    /// forgets-hold or stops-early.
     #[arg(long)]
     sabotage: Option<Sabotage>,
 }
@@ -66,7 +67,7 @@ fn usual(profile: Profile) -> Range<u64> {
 
 /// Whether everything held.
 pub fn run(arguments: &Arguments) -> Result<bool, String> {
-    let options = Options { sabotage: arguments.sabotage, trace: false };
+    let options = Options { sabotage: arguments.sabotage, ..Options::default() };
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
@@ -258,7 +259,7 @@ pub fn trace_one(arguments: &TraceArguments) -> Result<bool, String> {
     table::steps(&steps, arguments.at)?;
     if let Some(violation) = &run.violation {
         let found = Found { seed: plan.seed, violation: violation.clone() };
-        tell(&found, &reproduce(plan.profile, &found, Options { sabotage: arguments.sabotage, trace: false }))?;
+        tell(&found, &reproduce(plan.profile, &found, Options { sabotage: arguments.sabotage, ..Options::default() }))?;
     }
     crate::screen::report(
         arguments.json.as_deref(),

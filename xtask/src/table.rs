@@ -222,12 +222,14 @@ pub fn steps(steps: &[Step], at: Option<usize>) -> Result<(), String> {
             if step.occupancy == 0 { String::new() } else { format!("{} ± {}", thousands(step.occupancy), thousands(step.margin)) },
             step.marks.to_string(),
             step.roots.to_string(),
+            thousands(step.would_rewrite),
+            thousands(step.would_read),
             thousands(step.cached),
             thousands(step.fresh),
             dollars(step.nano_dollars),
         ]
     });
-    let head = ["operation", "seconds", "messages", "tokens", "estimate", "marks", "roots", "cached", "fresh", "dollars"];
+    let head = ["operation", "seconds", "messages", "tokens", "estimate", "marks", "roots", "rewrite", "read", "cached", "fresh", "dollars"];
     for text in table(&head, rows).lines() {
         line(text)?;
     }

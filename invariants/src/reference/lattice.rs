@@ -1,10 +1,10 @@
 //! Folds, the windows they make, and which of them become one.
 
 use super::walk::{Mark, Unit, UnitKind};
-use super::{Shown, View, json, list, record, text_block};
+use super::{Shown, View, json, text_block};
+use crate::commit::Written;
 use fold_runtime::fold::{Bound, Child, FoldId, FoldKind, FoldName, brief, brief_bound, gist, parent_brief, placeholder, result_line};
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
-use fold_runtime::session::COMMIT_RECORD;
 use fold_runtime::window::{IMAGE_TOKENS, Size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,11 +46,11 @@ impl View<'_> {
     /// The window before this commit, with the folds that the records on the branch tell of.
     pub(super) fn standing(&self) -> State {
         let mut folds: Vec<Fold> = Vec::new();
-        let records = self.branch.iter().filter(|entry| matches!(entry.kind(), Kind::Custom { custom_type } if custom_type == COMMIT_RECORD));
-        for record in records.filter_map(record) {
-            let bound = record["bound"].as_u64().and_then(|bound| usize::try_from(bound).ok()).unwrap_or_else(|| self.bound());
-            for fold in list(&record["folds"]) {
-                folds.extend(self.recorded(&folds, fold, bound));
+        for record in super::records(self.branch).values() {
+            let bound = record.bound().unwrap_or_else(|| self.bound());
+            for fold in &record.folds {
+                let made = self.recorded(&folds, fold, bound);
+                folds.push(made);
             }
         }
         let mut state = State { shown: BTreeMap::new(), roots: Vec::new(), folds };
@@ -58,21 +58,15 @@ impl View<'_> {
         state
     }
 
-    /// A fold as a record holds it; `None` where the branch does not bear it out.
-    fn recorded(&self, folds: &[Fold], fold: &serde_json::Value, bound: usize) -> Option<Fold> {
-        let place = |id: &serde_json::Value| self.branch.iter().position(|entry| Some(entry.id()) == id.as_str());
-        let kind = [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|kind| fold["kind"] == kind.name())?;
-        let parts: Vec<usize> = list(&fold["parts"]).iter().map(|part| place(&part[0])).collect::<Option<_>>()?;
-        let child = |child: &serde_json::Value| folds.iter().rposition(|fold| Some(fold.id.to_string().as_str()) == child[0].as_str());
-        let children: Vec<usize> = list(&fold["children"]).iter().map(child).collect::<Option<_>>()?;
-        let carrier = place(&fold["carrier"])?;
-        let sound = |at: &usize| self.unit_of.contains_key(at);
-        let claims = |at: &usize| self.units[self.unit_of[at]].kind.foldable();
-        if !parts.iter().chain([&carrier]).all(sound) || (children.is_empty() && !parts.iter().any(claims)) {
-            return None;
-        }
-        let made = self.mint(folds, kind, carrier, parts, children, bound);
-        (fold["id"] == made.id.to_string().as_str()).then_some(made)
+    /// A fold of a record that counts. It keeps the name it was given, whatever became of its originals.
+    fn recorded(&self, folds: &[Fold], fold: &Written, bound: usize) -> Fold {
+        let place = |id: &String| self.branch.iter().rposition(|entry| entry.id() == id).expect("on the branch");
+        let parts: Vec<usize> = fold.parts.iter().map(|(id, _)| place(id)).collect();
+        let child = |id: &String| folds.iter().rposition(|fold| fold.id.as_str() == id).expect("a known fold");
+        let children: Vec<usize> = fold.children.iter().map(|(id, _)| child(id)).collect();
+        let name = fold.name().expect("called by what it lists");
+        let made = self.mint(folds, fold.kind().expect("of a known kind"), place(&fold.carrier), parts, children, bound);
+        Fold { id: name.id(fold.id.len() - 2), name: name.digest(), ..made }
     }
 
     /// Names a fold among `known` ones and writes its placeholder.

@@ -1,7 +1,6 @@
 //! Occupancy, read off the whole branch: one pass, one running sum for each term of the law.
 
 use fold_runtime::journal::{Assistant, Entry, Kind, Role, StopReason};
-use fold_runtime::session::COMMIT_RECORD;
 use fold_runtime::window::{Band, IMAGE_TOKENS, Rate, Size, projection};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +29,7 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn of(branch: &[Entry]) -> Self {
-        let mut meter = Meter::default();
+        let (mut meter, records) = (Meter::default(), super::records(branch));
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut promised: BTreeSet<String> = BTreeSet::new();
         for (at, entry) in branch.iter().enumerate() {
@@ -38,9 +37,8 @@ impl Meter {
             match entry.kind() {
                 Kind::Message(Role::Assistant(answer)) if entry.is_good_answer() => meter.answer(at, entry, answer),
                 Kind::ModelChange { model } => meter.model(model.to_string_lossy()),
-                Kind::Custom { custom_type } if custom_type == COMMIT_RECORD => {
-                    let Some(record) = super::record(entry) else { continue };
-                    promised = super::list(&record["edits"]).iter().filter_map(|edit| Some(edit[0].as_str()?.to_owned())).collect();
+                Kind::Custom { .. } if records.contains_key(&at) => {
+                    promised = records[&at].edits.iter().map(|(target, _)| target.clone()).collect();
                     meter.since_record = Some(Size::default());
                     meter.change();
                 }

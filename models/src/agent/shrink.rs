@@ -19,28 +19,6 @@ enum Step {
     Plain { at: usize, nth: usize },
 }
 
-/// All plans that are one step smaller, the most promising first.
-///
-/// ```
-/// use fold_models::agent::{Profile, draw, shrink::candidates};
-/// let plan = draw(Profile::Steady, 1);
-/// let first = candidates(&plan).next().expect("a smaller plan");
-/// assert_eq!(first.ops, plan.ops[101..]);
-/// ```
-pub fn candidates(plan: &Plan) -> impl Iterator<Item = Plan> + '_ {
-    let mut step = first(plan);
-    std::iter::from_fn(move || {
-        loop {
-            let here = step?;
-            let candidate = apply(plan, here);
-            step = after(plan, here, candidate.is_some());
-            if candidate.is_some() {
-                return candidate;
-            }
-        }
-    })
-}
-
 /// The smallest plan that greedy steps reach while `fails` holds; asks at most `most_tries` times.
 ///
 /// What is returned fails, provided that `plan` does.
@@ -283,6 +261,21 @@ mod tests {
         });
         assert!(fails(&small));
         (small, asked)
+    }
+
+    /// All plans that are one step smaller, in the order in which they are tried.
+    fn candidates(plan: &Plan) -> impl Iterator<Item = Plan> + '_ {
+        let mut step = first(plan);
+        std::iter::from_fn(move || {
+            loop {
+                let here = step?;
+                let candidate = apply(plan, here);
+                step = after(plan, here, candidate.is_some());
+                if candidate.is_some() {
+                    return candidate;
+                }
+            }
+        })
     }
 
     #[test]

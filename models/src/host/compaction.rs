@@ -72,9 +72,9 @@ impl Host {
         self.window.estimate - apart + current_system(self.window(), 0).map_or(0, |json| estimate_of_system(&json))
     }
 
-    /// Whether Pi would compact by itself for a model of this window.
-    pub fn over_threshold(&self, context_window: u64) -> bool {
-        self.estimate().saturating_add(RESERVE) > context_window
+    /// Whether Pi would compact by itself: the estimate and the reserve do not fit into the window together.
+    pub fn over_threshold(&self, context_window: u64, reserve: u64) -> bool {
+        self.estimate().saturating_add(reserve) > context_window
     }
 
     /// What Pi would compact; `None` if there is nothing to summarize, or the leaf is a compaction.

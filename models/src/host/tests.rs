@@ -187,7 +187,7 @@ fn the_estimate_goes_on_from_a_usage_until_something_shown_changes() {
     answer(&mut host, &"a".repeat(40), usage);
     host.user(&quote(&"v".repeat(41)));
     assert_eq!(host.estimate(), 5_010 + 11);
-    assert!(host.over_threshold(RESERVE + 5_020) && !host.over_threshold(RESERVE + 5_021));
+    assert!(host.over_threshold(RESERVE + 5_020, RESERVE) && !host.over_threshold(RESERVE + 5_021, RESERVE));
     host.boundary(&[edit(&user, Some("\"short\""))]).expect("valid");
     assert_eq!(host.estimate(), 2 + 10 + 11);
     answer(&mut host, "b", usage);

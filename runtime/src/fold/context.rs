@@ -109,10 +109,14 @@ impl Context {
         self.unit_of[at].is_some_and(free) && !self.foreign.contains(&at)
     }
 
+    /// The first position that the newest compaction keeps; 0 without one.
+    pub fn kept_from(&self) -> usize {
+        self.compaction.map_or(0, |(_, kept)| kept)
+    }
+
     /// Whether something ripe in context is held by choice.
     pub fn holds(&self) -> bool {
-        let kept = self.compaction.map_or(0, |(_, kept)| kept);
-        self.held.iter().any(|&unit| self.units[unit].entries[0] >= kept)
+        self.held.last().is_some_and(|&unit| self.units[unit].entries[0] >= self.kept_from())
     }
 
     /// Weight of the originals.

@@ -1,6 +1,7 @@
 //! Folding: from entries to units and cuts, from cuts to a commit, and the words that stand where originals were.
 //!
-//! [`unit`](Units) finds what is folded whole, [`cut`](Cuts) which runs become marks, `commit` the one rewrite that applies them.
+//! `unit` finds what is folded whole, `cut` which runs become marks, `commit` how many of them the one rewrite applies; `mint` makes the folds,
+//! `write` the edits, `record` what the journal keeps of both. `context` and `lattice` hold what the branch shows and which folds stand on it.
 //! Everything is a pure function of the branch, the settings and the model; nothing here appends anything.
 
 mod brief;
@@ -9,20 +10,22 @@ mod commit;
 mod context;
 mod cut;
 mod lattice;
+mod mint;
 mod record;
 mod text;
 mod unit;
+mod write;
 
 pub use brief::{Bound, Child, brief, gist, parent_brief};
 pub use clip::clip_content;
-pub use commit::{Obstacle, Shortfall};
 pub use cut::Carrier;
 pub use record::COMMIT_RECORD;
 pub use text::{BRIEF_VERSION, FoldId, FoldKind, FoldName, brief_bound, clip, placeholder, quote, result_line};
 pub use unit::{Unit, UnitKind, Units};
 
-pub(crate) use commit::{Outcome, Planner};
+pub(crate) use commit::Planner;
 pub(crate) use context::{Context, Shown};
 pub(crate) use cut::{CutPolicy, Cuts};
 pub(crate) use lattice::{Fold, Lattice};
 pub(crate) use record::Record;
+pub(crate) use write::Outcome;

@@ -33,7 +33,7 @@ struct Stored {
 
 impl Record {
     /// Writes the data of a record.
-    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(&Fold, Vec<FoldName>)], edits: &[(usize, Option<String>)]) -> String {
+    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(Fold, Vec<FoldName>)], edits: &[(usize, Option<String>)]) -> String {
         let mut data = format!("{{\"v\":1,\"trigger\":\"{trigger}\",\"brief_version\":{BRIEF_VERSION},\"bound\":{bound},\"folds\":[");
         let id = |at: usize| serde_json::Value::from(context.entries[at].id());
         let comma = |index: usize| if index == 0 { "" } else { "," };
@@ -168,7 +168,7 @@ impl Stored {
             entries: parts.len() + children.iter().map(|child| child.entries).sum::<usize>(),
             first: first_hidden,
             last: last_hidden,
-            gist: children.first().map_or_else(|| super::commit::gist_of(context, units.iter().copied()), |child| child.gist.clone()),
+            gist: children.first().map_or_else(|| super::mint::gist_of(context, units.iter().copied()), |child| child.gist.clone()),
             parts,
         };
         Some((fold, units))

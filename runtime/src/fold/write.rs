@@ -1,0 +1,217 @@
+//! Writing a commit: the edits that carry it out, in their order, and the clips that follow.
+//!
+//! The one place where shown bytes change. An edit is written only where what is shown of its entry changes, and one for each entry.
+
+use super::clip::clip_content;
+use super::commit::{Node, State, Work, text};
+use super::context::Shown;
+use super::cut::Carrier;
+use super::lattice::Fold;
+use super::text::{FoldName, result_line};
+use super::unit::UnitKind;
+use crate::journal::{Content, Entry, Kind, Role};
+use crate::window::Size;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// Head and tail of a clipped result, in bytes, and what is worth clipping (fold law, clipping).
+const RESULT_CLIP: (usize, usize) = (400, 200);
+const CLIPPABLE: u64 = 2_000;
+/// Head and tail of a clipped user message, in bytes, and the good answers that must have followed it.
+const USER_CLIP: (usize, usize) = (2_000, 500);
+const USER_ANSWERS: usize = 8;
+/// The tool whose output is never clipped: our own.
+const OWN_TOOL: &str = "pi_fold_context";
+
+/// What a commit would do.
+pub(crate) struct Outcome {
+    /// New folds with the names of their children: leaves, then parents in the order they were made.
+    pub folds: Vec<(Fold, Vec<FoldName>)>,
+    /// Position and new content; `None` omits. In an order in which every prefix keeps calls and results paired.
+    pub edits: Vec<(usize, Option<String>)>,
+    /// User messages hidden, entries clipped.
+    pub hidden_users: usize,
+    pub clips: usize,
+}
+
+struct Edit {
+    at: usize,
+    content: Option<String>,
+    /// Size of what is shown afterwards.
+    size: Size,
+    /// Whether it gives a person's message its own content back.
+    gives_back: bool,
+}
+
+impl Edit {
+    fn replace(at: usize, content: String, size: Size) -> Self {
+        Edit { at, content: Some(content), size, gives_back: false }
+    }
+
+    /// Puts one text in the place of a content.
+    fn say(at: usize, words: &str) -> Self {
+        Self::replace(at, format!("[{}]", text_block(words)), text(words.len()))
+    }
+}
+
+impl Work<'_> {
+    pub(super) fn outcome(&self, state: &State) -> Outcome {
+        let made = self.leaves[..state.leaves].iter().chain(&state.parents);
+        let names = |node: &Node<'_>| node.children.iter().map(|&child| self.nodes[child].fold.name).collect::<Vec<_>>();
+        let folds = made.clone().map(|&node| (self.nodes[node].fold.clone().into_owned(), names(&self.nodes[node]))).collect();
+        let hidden_users = made.map(|&node| self.nodes[node].hidden.len()).sum();
+        let mut edits: Vec<Edit> = Vec::new();
+        for &root in state.roots.iter().filter(|&&root| self.nodes[root].new) {
+            edits.extend(self.edits(root));
+        }
+        let clips = self.clips(&mut edits, state.words);
+        let clipped = clips.len();
+        let edits = edits.into_iter().chain(clips).map(|edit| (edit.at, edit.content)).collect();
+        Outcome { folds, edits, hidden_users, clips: clipped }
+    }
+
+    /// The edits of a new root: first what is replaced, then what is omitted, results before the message that called them.
+    fn edits(&self, root: usize) -> Vec<Edit> {
+        let context = self.plan.context;
+        let node = &self.nodes[root];
+        let fold = &node.fold;
+        let carrier = fold.carrier.position();
+        let shown = match &fold.carrier {
+            Carrier::User(at) => {
+                let content = with_block(&context.entries[*at], &node.placeholder);
+                Edit::replace(*at, content, context.original[*at] + text(node.placeholder.len()))
+            }
+            _ => Edit::say(carrier, &node.placeholder),
+        };
+        let line = result_line(&fold.id);
+        let lines = fold.carrier.others().iter().map(|&at| Edit::say(at, &line));
+        let mut edits: Vec<Edit> = std::iter::once(shown).chain(lines).collect();
+        let kept: BTreeSet<usize> = edits.iter().map(|edit| edit.at).collect();
+
+        let (mut omitted, mut given_back) = (BTreeSet::new(), BTreeSet::new());
+        let mut stack = vec![root];
+        while let Some(at) = stack.pop() {
+            let node = &self.nodes[at];
+            match &node.fold.carrier {
+                Carrier::User(user) => {
+                    given_back.extend((*user != carrier && (!node.new || context.state[*user] == Shown::Replaced)).then_some(*user))
+                }
+                Carrier::Custom(custom) => omitted.extend([*custom]),
+                Carrier::Result { result, others, .. } => omitted.extend(others.iter().chain([result])),
+            }
+            if node.new {
+                omitted.extend(&node.fold.parts);
+                stack.extend(&node.children);
+            }
+        }
+        given_back.retain(|at| !omitted.contains(at));
+        edits.extend(given_back.into_iter().map(|at| {
+            let own = context.entries[at].content().raw().to_owned();
+            Edit { gives_back: true, ..Edit::replace(at, own, context.original[at]) }
+        }));
+        omitted.retain(|at| !kept.contains(at) && context.state[*at] != Shown::Gone);
+        let mut omitted: Vec<usize> = omitted.into_iter().collect();
+        omitted.sort_by_key(|&at| (context.unit_of[at], Reverse(at)));
+        edits.extend(omitted.into_iter().map(|at| Edit { at, content: None, size: Size::default(), gives_back: false }));
+        edits
+    }
+
+    /// Old results cut to head and tail, then heavy words of a person; in branch order.
+    fn clips(&self, edits: &mut [Edit], words: Size) -> Vec<Edit> {
+        let context = self.plan.context;
+        let (mut shown, mut state) = (context.shown.clone(), context.state.clone());
+        for edit in edits.iter() {
+            (shown[edit.at], state[edit.at]) = (edit.size, Shown::Replaced);
+        }
+        let raw = |at: usize| state[at] == Shown::Raw && !context.foreign.contains(&at);
+        let mut clips = Vec::new();
+        if self.plan.clip_ppm > 0 {
+            let weight = |at: usize| shown[at].weight().saturating_sub(system_weight(&context.entries[at]));
+            // What weighs nothing is passed without a look: most of a long branch.
+            let counts = |at: &usize| shown[*at] != Size::default() && !matches!(context.entries[*at].kind(), Kind::Message(Role::System));
+            let total: u64 = context.in_context().filter(counts).map(weight).sum();
+            let share = u64::try_from(u128::from(total) * u128::from(self.plan.clip_ppm) / 1_000_000).unwrap_or(u64::MAX);
+            let mut sum = 0;
+            for at in context.in_context().filter(counts) {
+                sum += weight(at);
+                if sum > share {
+                    break;
+                }
+                if raw(at) && self.is_clippable(at) {
+                    clips.extend(self.clip(at, RESULT_CLIP));
+                }
+            }
+        }
+        let given_back: BTreeSet<usize> = edits.iter().filter(|edit| edit.gives_back).map(|edit| edit.at).collect();
+        for clip in self.heavy_words(words, |at| raw(at) || given_back.contains(&at)) {
+            match edits.iter_mut().find(|edit| edit.at == clip.at) {
+                Some(edit) => *edit = clip,
+                None => clips.push(clip),
+            }
+        }
+        clips.sort_by_key(|edit| edit.at);
+        clips
+    }
+
+    /// Whether it is a result of a ripe batch that nobody holds, large enough to be worth it, and not our own output.
+    fn is_clippable(&self, at: usize) -> bool {
+        let context = self.plan.context;
+        let Kind::Message(Role::ToolResult { tool, .. }) = context.entries[at].kind() else { return false };
+        let ripe = context.unit_of[at].is_some_and(|unit| context.units[unit].kind == UnitKind::Batch && !context.held.contains(&unit));
+        ripe && *tool != *OWN_TOOL && context.original[at].bytes >= CLIPPABLE
+    }
+
+    fn clip(&self, at: usize, (head, tail): (usize, usize)) -> Option<Edit> {
+        let entry = &self.plan.context.entries[at];
+        let content = clip_content(entry.content(), entry.id(), head, tail)?;
+        let size = Size::of_content(Content::of(&content));
+        (size.weight() < self.plan.context.original[at].weight()).then(|| Edit::replace(at, content, size))
+    }
+
+    /// User messages that are clipped because a person's words are above the limit: the heaviest first, long after they were read.
+    fn heavy_words(&self, mut words: Size, raw: impl Fn(usize) -> bool) -> Vec<Edit> {
+        let context = self.plan.context;
+        if !self.plan.above_limit(words) {
+            return Vec::new();
+        }
+        let read = |at: usize| context.answers - context.answers_before[at] >= USER_ANSWERS;
+        let heavy = |at: &usize| context.original[*at].weight() > self.plan.policy.min_fold;
+        let mut users: Vec<usize> = context.users.iter().copied().filter(|&at| raw(at) && read(at)).filter(heavy).collect();
+        users.sort_by_key(|&at| (Reverse(context.original[at].weight()), at));
+        let mut clips = Vec::new();
+        for at in users {
+            if !self.plan.above_limit(words) {
+                break;
+            }
+            if let Some(clip) = self.clip(at, USER_CLIP) {
+                words = words.saturating_sub(context.original[at]) + clip.size;
+                clips.push(clip);
+            }
+        }
+        clips
+    }
+}
+
+/// What a compaction carries of the system prompt: no part of the conversation.
+fn system_weight(entry: &Entry) -> u64 {
+    match entry.kind() {
+        Kind::Compaction { .. } => entry.field("systemMessage").filter(|raw| raw.starts_with('{')).map_or(0, |raw| raw.len() as u64),
+        _ => 0,
+    }
+}
+
+fn text_block(text: &str) -> String {
+    format!("{{\"type\":\"text\",\"text\":{}}}", serde_json::Value::from(text))
+}
+
+/// A person's own content, untouched, with one more text block.
+fn with_block(user: &Entry, text: &str) -> String {
+    let content = user.content();
+    let own = if content.string().is_some() {
+        format!("{{\"type\":\"text\",\"text\":{}}}", content.raw())
+    } else {
+        content.raw().trim().strip_prefix('[').and_then(|raw| raw.strip_suffix(']')).unwrap_or_default().to_owned()
+    };
+    let separator = if own.trim().is_empty() { "" } else { "," };
+    format!("[{own}{separator}{}]", text_block(text))
+}

@@ -1,0 +1,86 @@
+//! Originals, kept twice and given back whole.
+
+use super::Session;
+use crate::journal::Digest;
+use crate::ports::{ObjectStore, StoreError};
+
+/// One original as given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// The entry's id.
+    pub id: String,
+    /// Its exact line.
+    pub line: String,
+    /// Whether the journal did not have it and the second copy was used.
+    pub from_store: bool,
+}
+
+/// Why a fold cannot be given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoverError {
+    /// There is no such fold on the branch.
+    Unknown(String),
+    /// An original is missing or is not the one that was folded, and no second copy replaces it.
+    Damaged {
+        /// The fold.
+        fold: String,
+        /// The entry.
+        entry: String,
+    },
+}
+
+impl std::fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RecoverError::Unknown(id) => write!(f, "there is no fold {id} on this branch"),
+            RecoverError::Damaged { fold, entry } => write!(
+                f,
+                "entry {entry} of fold {fold} differs from what was folded and no second copy of it was found; nothing is given back in its place"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+impl Session {
+    /// Offers the store every folded original it was not offered yet; what it refuses is offered again the next time.
+    ///
+    /// # Errors
+    /// The first refusal. The journal still holds every original: a warning, never a stop.
+    pub fn save(&mut self, store: &mut dyn ObjectStore) -> Result<usize, StoreError> {
+        let mut saved = 0;
+        while let Some(&at) = self.unsaved.last() {
+            let entry = &self.context.entries[at];
+            // What is not what was folded would only hide the loss.
+            if self.digests.get(&at) == Some(&entry.digest()) {
+                store.put(entry.digest(), entry.line().as_bytes())?;
+                saved += 1;
+            }
+            self.unsaved.pop();
+        }
+        Ok(saved)
+    }
+
+    /// The exact entries that a fold hides at any depth, in branch order, each checked against the digest its record holds; the
+    /// store stands in for what the journal lost.
+    ///
+    /// # Errors
+    /// [`RecoverError`] when the fold is unknown, or an original is not what was folded and the store does not have it.
+    pub fn recover(&self, fold: &str, store: Option<&dyn ObjectStore>) -> Result<Vec<Original>, RecoverError> {
+        let found = self.lattice.folds.get(fold).ok_or_else(|| RecoverError::Unknown(fold.to_owned()))?;
+        self.lattice.hidden(found).into_iter().map(|at| self.original(fold, at, store)).collect()
+    }
+
+    fn original(&self, fold: &str, at: usize, store: Option<&dyn ObjectStore>) -> Result<Original, RecoverError> {
+        let entry = &self.context.entries[at];
+        let digest = self.digests.get(&at).copied();
+        if digest == Some(entry.digest()) {
+            return Ok(Original { id: entry.id().to_owned(), line: entry.line().to_owned(), from_store: false });
+        }
+        let copy = digest.zip(store).and_then(|(digest, store)| store.get(digest).ok().flatten().filter(|bytes| Digest::of(bytes) == digest));
+        let line = copy.and_then(|bytes| String::from_utf8(bytes).ok());
+        line.map(|line| Original { id: entry.id().to_owned(), line, from_store: true })
+            .ok_or_else(|| RecoverError::Damaged { fold: fold.to_owned(), entry: entry.id().to_owned() })
+    }
+}

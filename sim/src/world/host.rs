@@ -1,0 +1,160 @@
+//! What a person and the host do between turns: reopen, fork, go elsewhere, switch models, compact; and another extension.
+
+use super::{Outcome, World, is_record, name, promised};
+use fold_invariants::Broken;
+use fold_invariants::window::{Cause, Change};
+use fold_models::agent::Model;
+use fold_models::host::{KEEP_RECENT, Summarize};
+use fold_models::price::Used;
+use fold_models::provider;
+use fold_models::shown::Shown;
+use fold_models::wire::Chain;
+use fold_runtime::journal::{Kind, Role};
+use fold_runtime::session::{Draft, Session};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl World<'_> {
+    pub(super) fn resume(&mut self) -> Outcome {
+        self.catch_up();
+        self.reopened("resume")?;
+        self.open()
+    }
+
+    /// Where a branch may be cut so that no commit loses some of its edits; that is for a later day.
+    pub(super) fn whole(&self, at: usize) -> usize {
+        let branch = self.host.branch();
+        let mut record = 0;
+        while let Some(next) = branch[record..].iter().position(is_record).map(|next| record + next) {
+            let end = next + promised(&branch[next]);
+            if (next..end).contains(&at) {
+                return next.saturating_sub(1);
+            }
+            record = next + 1;
+        }
+        at
+    }
+
+    pub(super) fn cut(&self, back: u32) -> Option<String> {
+        let last = self.host.branch().len().checked_sub(1)?;
+        let at = self.whole(last.saturating_sub(back as usize));
+        Some(self.host.branch()[at].id().to_owned())
+    }
+
+    pub(super) fn fork(&mut self, back: u32) -> Outcome {
+        let Some(at) = self.cut(back) else { return Ok(()) };
+        self.probes.when("fork of a folded session", self.report.commits > 0);
+        self.host = self.host.fork(&at, self.hosts).map_err(|why| Broken::new("fork", "a fork", why))?;
+        self.hosts += 1;
+        self.moved("fork")
+    }
+
+    pub(super) fn tree(&mut self, back: u32) -> Outcome {
+        let Some(at) = self.cut(back) else { return Ok(()) };
+        self.probes.when("navigation in a folded session", self.report.commits > 0);
+        // A navigation to a person's message lands before it, which may be inside a commit.
+        let lands = self.host.position(&at).filter(|&at| matches!(self.host.branch()[at].kind(), Kind::Message(Role::User) | Kind::CustomMessage));
+        let to = match lands.and_then(|at| at.checked_sub(1)) {
+            Some(before) if self.whole(before) != before => return Ok(()),
+            _ => at,
+        };
+        self.host.tree(&to).map_err(|why| Broken::new("fork", "a navigation", why))?;
+        self.moved("fork")
+    }
+
+    pub(super) fn moved(&mut self, invariant: &'static str) -> Outcome {
+        self.changes.push(Change { cause: Cause::Navigation, targets: None });
+        self.reported = None;
+        self.unsent_commit = None;
+        self.commits_since_request = 0;
+        self.note = format!("{}{invariant}; ", self.note);
+        self.same_window()?;
+        self.open()?;
+        if self.session.is_some() && self.deep {
+            let decision = self.session.as_ref().map(Session::boundary);
+            decision.iter().try_for_each(|decision| self.compare("fork", decision))?;
+        }
+        Ok(())
+    }
+
+    /// The window that was kept from entry to entry is the one that Pi's projection gives.
+    pub(super) fn same_window(&mut self) -> Outcome {
+        self.probes.hit("incremental window compared");
+        let made = self.host.rebuild();
+        let digests = |window: &[Arc<Shown>]| window.iter().map(|shown| shown.digest).collect::<Vec<_>>();
+        if digests(&made) == digests(self.host.window()) {
+            return Ok(());
+        }
+        Err(Broken::new("resume", "a window kept by appends equals one made from nothing", "another one"))
+    }
+
+    pub(super) fn switch(&mut self, window_ppm: u32, model: Model) -> Outcome {
+        let window = u64::try_from(u128::from(self.plan.window) * u128::from(window_ppm) / 1_000_000).unwrap_or(u64::MAX);
+        self.host.model_change(model.provider(), model.id());
+        self.voice = model;
+        self.model = provider::Model { name: name(model), context_window: window, max_output: self.model.max_output };
+        self.chain = Chain::new(&self.model.name, self.plan.world.overhead_tokens);
+        self.chain.update(self.host.last_request(), 0, self.host.token_model());
+        self.probes.when("model switch in a folded session", self.report.commits > 0);
+        self.reported = None;
+        self.open()
+    }
+
+    pub(super) fn foreign_edit(&mut self, back: u32, omit: bool, replacement: &str) {
+        let branch = self.host.branch();
+        let Some(last) = branch.len().checked_sub(1) else { return };
+        let at = last.saturating_sub(back as usize);
+        let content = replacement.strip_prefix("{\"content\":").and_then(|rest| rest.strip_suffix('}'));
+        // Another extension that tears a call from its result is a host's fault the wire would refuse; a careful one edits texts only.
+        let is_call = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
+        if omit && is_call {
+            return;
+        }
+        let is_assistant = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_)));
+        // Somebody else's edit of what a fold hides or carries is the second half of the law.
+        if self.session.is_some() && self.folds.touches(at) {
+            return;
+        }
+        let draft = Draft::ContextEdit { target: branch[at].id().to_owned(), replacement: content.filter(|_| !omit).map(str::to_owned) };
+        if !is_assistant && self.host.boundary(&[draft]).is_ok() {
+            self.probes.when("foreign edit of a folded session", self.report.commits > 0);
+            self.reported = None;
+            self.changes.push(Change { cause: Cause::ForeignEdit, targets: Some(BTreeSet::from([at])) });
+        }
+    }
+
+    /// Pi's own compaction, by itself or because a person asks for it.
+    pub(super) fn compact(&mut self, by_itself: bool) -> Outcome {
+        let keep = KEEP_RECENT.min(self.model.context_window / 4);
+        let (mut read, mut written) = (0, 0);
+        let compacted = self.host.compact(keep, &mut |part: &Summarize<'_>| {
+            read += part.messages.iter().map(|shown| shown.tokens).sum::<u64>() + 400;
+            let summary = summary(part);
+            written += summary.len() as u64 / 4;
+            summary
+        });
+        if compacted.is_none() {
+            return Ok(());
+        }
+        self.summarized += read;
+        self.bill(Used { fresh: read, cached: 0, written: 0, output: written });
+        self.report.totals.requests -= 1;
+        self.probes.when("compaction of a folded session", !by_itself && self.report.commits > 0);
+        self.reported = None;
+        self.unsent_commit = None;
+        self.changes.push(Change { cause: Cause::Compaction, targets: None });
+        self.note = format!("{}compacted; ", self.note);
+        self.same_window()
+    }
+}
+
+/// What a summarizer makes of so many messages: about a twentieth of their length, from 200 bytes to 8,000.
+fn summary(part: &Summarize<'_>) -> String {
+    let bytes: u64 = part.messages.iter().map(|shown| shown.facts.bytes.text).sum();
+    let length = usize::try_from((bytes / 20).clamp(200, 8_000)).unwrap_or(8_000);
+    let mut text = format!("## Progress\n{} messages were summarized.\n", part.messages.len());
+    while text.len() < length {
+        text.push_str("- looked at a module, changed a function, ran the tests and read what they said\n");
+    }
+    text
+}

@@ -1,0 +1,471 @@
+//! One session of one arm.
+//!
+//! The plan says what happens; the host writes it, the provider counts and refuses, the cache reads, and at each turn's end the arm
+//! may append. Time passes in the event queue only. After every step the checks look at the journal and at the requests. The
+//! first broken invariant ends the session: what follows a fault proves nothing.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | the plan, operation by operation; the bill; the trace |
+//! | `request` | what leaves, whether it is taken, what comes back |
+//! | `runtime` | the boundary, and the checks of what is decided, written and given back |
+//! | `host` | reopening, forks, navigation, models, compaction, another extension |
+//! | `recording` | a recorded conversation instead of a plan |
+
+use crate::replay::Recording;
+use crate::report::{Report, Run, Violation};
+use crate::sabotage::{Sabotage, Saboteur};
+use fold_invariants::Broken;
+use fold_invariants::commit::Folds;
+use fold_invariants::owed::Arm;
+use fold_invariants::probes::Probes;
+use fold_invariants::window::Change;
+use fold_models::agent::{Density, Model, Op, Plan, Profile, body};
+use fold_models::cache::{OpenAiCache, Rules};
+use fold_models::clock::EventQueue;
+use fold_models::host::Host;
+use fold_models::price::{Prices, Row};
+use fold_models::provider;
+use fold_models::store::MemoryStore;
+use fold_models::tokens::TokenModel;
+use fold_models::wire::{Chain, Rule};
+use fold_runtime::config::Settings;
+use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::ports::Provider;
+use fold_runtime::session::{COMMIT_RECORD, Session};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+mod host;
+mod recording;
+mod request;
+mod runtime;
+
+/// 2026-01-01, the first moment of every session.
+const START_MS: u64 = 1_767_225_600_000;
+
+static PRICES: LazyLock<Prices> = LazyLock::new(Prices::bundled);
+
+/// What happens next.
+enum Event {
+    /// The next operation of the plan.
+    Op(usize),
+    /// The answer of that operation is there.
+    Answered { op: usize, prompt: u64, read: u64 },
+    /// Its tools have run.
+    Ran(usize),
+}
+
+/// A step as a person can read it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// The operation, counted from 0, and its name.
+    pub op: usize,
+    /// See `op`.
+    pub name: &'static str,
+    /// Milliseconds since the session's start.
+    pub ms: u64,
+    /// Messages in the window and their true tokens, overhead included.
+    pub messages: usize,
+    /// See `messages`.
+    pub tokens: u64,
+    /// What the runtime thinks it is, and how far off that may be.
+    pub occupancy: u64,
+    /// See `occupancy`.
+    pub margin: u64,
+    /// Cuts that wait, folds that stand in the window.
+    pub marks: usize,
+    /// See `marks`.
+    pub roots: usize,
+    /// Tokens a commit would make the provider read anew, and tokens the next request would read from the cache as things stand.
+    pub would_rewrite: u64,
+    /// See `would_rewrite`.
+    pub would_read: u64,
+    /// Tokens read from the cache and read anew by the step's request.
+    pub cached: u64,
+    /// See `cached`.
+    pub fresh: u64,
+    /// Cost so far, in nano-dollars.
+    pub nano_dollars: u64,
+    /// What the boundary decided, what rewrote the window, why the session ended.
+    pub note: String,
+}
+
+/// Options of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A planted bug.
+    pub sabotage: Option<Sabotage>,
+    /// Whether to keep every step.
+    pub trace: bool,
+    /// Leaves the naive reference out, so that the other checks are seen to catch what they name.
+    pub without_reference: bool,
+}
+
+/// Runs a plan through an arm.
+///
+/// # Errors
+/// A sentence when the plan cannot be run at all: settings that are refused, a budget too small.
+pub fn run(plan: &Plan, arm: Arm, options: Options) -> Result<(Run, Vec<Step>), String> {
+    let mut world = World::new(plan, arm, options)?;
+    let outcome = world.play();
+    let steps = std::mem::take(&mut world.steps);
+    Ok((world.finish(outcome), steps))
+}
+
+/// Re-issues a recorded conversation through an arm.
+///
+/// # Errors
+/// A sentence when the budget is too small, or an entry cannot be written again.
+pub fn replay(recording: &Recording, budget: u64, arm: Arm) -> Result<(Run, Option<String>), String> {
+    let plan = recording.plan(budget);
+    let mut world = World::new(&plan, arm, Options::default())?;
+    let outcome = world.re_issue(&recording.entries)?;
+    let explained = world.explained.take();
+    Ok((world.finish(outcome), explained))
+}
+
+struct World<'p> {
+    plan: &'p Plan,
+    arm: Arm,
+    settings: Settings,
+    host: Host,
+    /// Hosts so far; each session has its number.
+    hosts: u32,
+    model: provider::Model,
+    voice: Model,
+    queue: EventQueue<Event>,
+    now: u64,
+    cache: OpenAiCache,
+    chain: Chain,
+    price: &'static Row,
+    session: Option<Session>,
+    /// Entries of the branch the runtime has seen.
+    seen: usize,
+    store: MemoryStore,
+    folds: Folds,
+    recovered: BTreeSet<String>,
+    changes: Vec<Change>,
+    commits_since_request: usize,
+    /// Faults of requests that are the host's.
+    excused: BTreeSet<(String, Rule)>,
+    reports_usage: bool,
+    /// The last reported total, while nothing has changed what is shown since, and what had been appended by then.
+    reported: Option<u64>,
+    reported_at: u64,
+    answers: u64,
+    step: usize,
+    /// Checks that recompute everything are worth their time in this session.
+    deep: bool,
+    appended: u64,
+    unsent_commit: Option<(usize, u64)>,
+    /// Prompt tokens of the requests that were taken, and how many of them were cached; tokens of summarizer calls.
+    admitted: (u64, u64),
+    summarized: u64,
+    appended_at_commit: u64,
+    without_reference: bool,
+    probes: Probes,
+    report: Report,
+    saboteur: Option<Saboteur>,
+    trace: Sha256,
+    keeps_steps: bool,
+    steps: Vec<Step>,
+    note: String,
+    last_read: (u64, u64),
+    ended: bool,
+    /// Why the session ended early, at length.
+    explained: Option<String>,
+}
+
+type Outcome<T = ()> = Result<T, Broken>;
+
+impl<'p> World<'p> {
+    fn new(plan: &'p Plan, arm: Arm, options: Options) -> Result<Self, String> {
+        let settings = Settings::parse(&plan.settings.to_string()).map_err(|refused| refused.join("; "))?;
+        refuse(plan)?;
+        let tokens = match plan.world.density {
+            Density::Constant(milli) => TokenModel::constant(milli, plan.world.overhead_tokens),
+            Density::Drifting(salt) => TokenModel::new(salt, plan.world.overhead_tokens),
+        };
+        let model = provider::Model { name: name(plan.world.model), context_window: plan.window, max_output: 32_000 };
+        let session = if arm == Arm::Fold { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
+        let mut queue = EventQueue::starting_at(START_MS);
+        queue.at(START_MS, Event::Op(0));
+        Ok(World {
+            plan,
+            arm,
+            settings,
+            host: Host::new(0, START_MS, tokens),
+            hosts: 1,
+            voice: plan.world.model,
+            chain: Chain::new(&model.name, plan.world.overhead_tokens),
+            model,
+            queue,
+            now: START_MS,
+            cache: OpenAiCache::new(Rules { idle_ms: plan.world.cache_ttl_ms, ..Rules::IN_MEMORY }),
+            price: PRICES.find("openai", "openai-chat", "gpt-5.5", "2026-11-30").ok_or("the price table has no gpt-5.5 on the Chat wire")?,
+            session,
+            seen: 0,
+            store: MemoryStore::default(),
+            folds: Folds::default(),
+            recovered: BTreeSet::new(),
+            changes: Vec::new(),
+            commits_since_request: 0,
+            excused: BTreeSet::new(),
+            reports_usage: plan.world.reports_usage,
+            reported: None,
+            reported_at: 0,
+            answers: 0,
+            step: 0,
+            deep: plan.profile == Profile::Swarm || plan.seed.is_multiple_of(10),
+            appended: 0,
+            unsent_commit: None,
+            admitted: (0, 0),
+            summarized: 0,
+            appended_at_commit: 0,
+            without_reference: options.without_reference,
+            probes: Probes::default(),
+            report: Report::default(),
+            saboteur: options.sabotage.map(Saboteur::new),
+            trace: Sha256::new(),
+            keeps_steps: options.trace,
+            steps: Vec::new(),
+            note: String::new(),
+            last_read: (0, 0),
+            ended: false,
+            explained: None,
+        })
+    }
+
+    fn finish(mut self, outcome: Outcome) -> Run {
+        let violation = outcome.err().map(|broken| Violation {
+            invariant: broken.invariant,
+            arm: self.arm.name(),
+            step: self.step,
+            expected: broken.expected,
+            seen: broken.seen,
+        });
+        self.report.sessions = 1;
+        self.report.costs = vec![self.report.totals.tiered];
+        let digest = self.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Run { arm: self.arm, report: self.report, probes: self.probes, violation, digest }
+    }
+
+    fn play(&mut self) -> Outcome {
+        while let Some((now, event)) = self.queue.pop() {
+            self.now = now;
+            self.host.set_now(now);
+            match event {
+                Event::Op(op) if op < self.plan.ops.len() => {
+                    self.step = op;
+                    self.op(op)?;
+                }
+                Event::Op(_) => break,
+                Event::Answered { op, prompt, read } => self.answered(op, prompt, read)?,
+                Event::Ran(op) => {
+                    self.ran(op)?;
+                    self.next(op);
+                }
+            }
+            if self.ended {
+                break;
+            }
+        }
+        self.end()
+    }
+
+    fn next(&mut self, op: usize) {
+        self.keep_step(op);
+        self.queue.after(200, Event::Op(op + 1));
+    }
+
+    fn op(&mut self, at: usize) -> Outcome {
+        let mut buffer = String::new();
+        match &self.plan.ops[at] {
+            Op::Answer(answer) => {
+                if let Some((prompt, read)) = self.request()? {
+                    self.queue.after(800 + answer.salt % 4_000, Event::Answered { op: at, prompt, read });
+                }
+                return Ok(());
+            }
+            Op::User { text, images } => {
+                body::user(*text, *images, self.now, &mut buffer);
+                self.message(&buffer);
+            }
+            Op::Bash { text, excluded } => {
+                body::bash(*text, *excluded, self.now, &mut buffer);
+                self.message(&buffer);
+            }
+            Op::System { text } => {
+                body::system(*text, self.now, &mut buffer);
+                self.message(&buffer);
+            }
+            Op::Custom { text } => {
+                body::custom(*text, &mut buffer);
+                self.append("custom", &buffer);
+            }
+            Op::CustomMessage { text } => {
+                body::custom_message(*text, &mut buffer);
+                self.append("custom_message", &buffer);
+            }
+            Op::BranchSummary { text } => {
+                body::summary(*text, &mut buffer);
+                let from = self.host.leaf().map_or(String::new(), |leaf| leaf.id().to_owned());
+                self.append("branch_summary", &format!("\"fromId\":\"{from}\",{buffer}"));
+            }
+            Op::Idle { ms } => {
+                self.probes.when("idle past the cache's lifetime in a folded session", *ms > self.plan.world.cache_ttl_ms && self.report.commits > 0);
+                self.keep_step(at);
+                self.queue.after(*ms, Event::Op(at + 1));
+                return Ok(());
+            }
+            Op::Compact { .. } => self.compact(false)?,
+            Op::Resume => self.resume()?,
+            Op::Fork { back } => self.fork(*back)?,
+            Op::Tree { back } => self.tree(*back)?,
+            Op::ModelSwitch { window_ppm, model } => self.switch(*window_ppm, *model)?,
+            Op::ForeignEdit { back, omit, text } => {
+                body::replacement(*text, *omit, &mut buffer);
+                self.foreign_edit(*back, *omit, &buffer);
+            }
+            Op::SetUsage { reported } => self.reports_usage = *reported,
+        }
+        self.next(at);
+        Ok(())
+    }
+
+    // ---- appending ------------------------------------------------------------------------------------------------------------------
+
+    fn message(&mut self, body: &str) {
+        self.append("message", &format!("\"message\":{body}"));
+    }
+
+    fn append(&mut self, kind: &str, fields: &str) {
+        let before = self.host.message_tokens();
+        self.host.append(kind, "", fields);
+        self.appended += self.host.message_tokens().saturating_sub(before);
+    }
+
+    /// Lets the runtime see what the host has written.
+    fn catch_up(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        for entry in &self.host.branch()[self.seen..] {
+            match self.saboteur.as_mut().and_then(|saboteur| saboteur.observed(entry)) {
+                Some(other) => session.observe(&other),
+                None => session.observe(entry),
+            }
+        }
+        self.seen = self.host.branch().len();
+    }
+
+    fn tokens_now(&self) -> u64 {
+        self.host.message_tokens() + self.plan.world.overhead_tokens
+    }
+
+    fn stop(&mut self, reason: &'static str) -> Outcome {
+        *self.report.stops.entry(reason).or_insert(0) += 1;
+        self.note = format!("{}stopped: {reason}; ", self.note);
+        self.ended = true;
+        self.keep_step(self.step);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Outcome {
+        self.probes.hit("session ended");
+        self.adds_up()?;
+        self.catch_up();
+        if self.deep {
+            self.same_window()?;
+            self.reopened("resume")?;
+        }
+        self.second_copies()
+    }
+
+    /// The bill is for the requests that were taken and the summaries that were made, each token once, at the row's rates.
+    fn adds_up(&self) -> Outcome {
+        let (totals, rates) = (&self.report.totals, &self.price.rates);
+        let used = totals.used;
+        let (prompt, cached) = self.admitted;
+        if (used.fresh + used.cached, used.cached) != (prompt + self.summarized, cached) {
+            let seen = format!("{} billed, {} of them cached", used.fresh + used.cached, used.cached);
+            return Err(Broken::new("accounting", format!("{} prompt tokens, {cached} of them cached", prompt + self.summarized), seen));
+        }
+        let flat = used.fresh * rates.input + used.cached * rates.cached + used.output * rates.output;
+        if totals.flat != flat || totals.tiered < flat {
+            return Err(Broken::new(
+                "accounting",
+                format!("{flat} nano-dollars, or more by the tier"),
+                format!("{} and {}", totals.flat, totals.tiered),
+            ));
+        }
+        Ok(())
+    }
+
+    fn keep_step(&mut self, op: usize) {
+        if !self.keeps_steps {
+            return;
+        }
+        self.catch_up();
+        let clock = self.queue.clock();
+        let status = self.session.as_ref().map(|session| session.status(&clock, &self.cache));
+        let step = Step {
+            op,
+            name: self.plan.ops.get(op).map_or("end", Op::name),
+            ms: self.now - START_MS,
+            messages: self.host.window().len(),
+            tokens: self.tokens_now(),
+            occupancy: status.as_ref().map_or(0, |status| status.occupancy),
+            margin: self.session.as_ref().map_or(0, Session::margin),
+            marks: status.as_ref().map_or(0, |status| status.marks),
+            roots: status.as_ref().map_or(0, |status| status.roots),
+            would_rewrite: status.as_ref().map_or(0, |status| status.rewrite),
+            would_read: status.as_ref().map_or(0, |status| status.cached.0),
+            cached: self.last_read.0,
+            fresh: self.last_read.1,
+            nano_dollars: self.report.totals.tiered,
+            note: std::mem::take(&mut self.note).trim_end_matches("; ").to_owned(),
+        };
+        self.last_read = (0, 0);
+        self.steps.push(step);
+    }
+}
+
+fn name(model: Model) -> String {
+    format!("{}/{}", model.provider(), model.id())
+}
+
+/// A plan that no world can run: drawn ones never are, edited ones may be.
+fn refuse(plan: &Plan) -> Result<(), String> {
+    const CENTURY_MS: u64 = 100 * 365 * 86_400_000;
+    if plan.world.density == Density::Constant(0) {
+        return Err("world.density is 0 thousandths of a byte per token; it must be at least 1".to_owned());
+    }
+    for op in &plan.ops {
+        match op {
+            Op::Idle { ms } if *ms > CENTURY_MS => return Err(format!("an idle time of {ms} ms is longer than a century")),
+            Op::ModelSwitch { window_ppm, .. } => {
+                let window = u128::from(plan.window) * u128::from(*window_ppm) / 1_000_000;
+                if !(10_000..=u128::from(u64::MAX)).contains(&window) {
+                    return Err(format!("a model switch to a window of {window} tokens; folding needs at least 10,000"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_record(entry: &Entry) -> bool {
+    matches!(entry.kind(), Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD)
+}
+
+/// How many edits a record promises.
+fn promised(record: &Entry) -> usize {
+    #[derive(serde::Deserialize)]
+    struct Edits {
+        edits: Vec<serde::de::IgnoredAny>,
+    }
+    record.field("data").and_then(|data| serde_json::from_str::<Edits>(data).ok()).map_or(0, |data| data.edits.len())
+}

@@ -1,0 +1,276 @@
+//! Requests: what leaves, whether the provider takes it, what it costs, and what comes back.
+
+use super::{Event, Outcome, World, is_record, promised};
+use fold_invariants::Broken;
+use fold_invariants::owed::{Arm, owes};
+use fold_invariants::window::{Cause, Change, follows};
+use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Stop, body};
+use fold_models::host::{RESERVE, from_scratch};
+use fold_models::price::Used;
+use fold_models::provider::{usage, usage_json};
+use fold_models::shown::{Role as ShownRole, Shown};
+use fold_models::wire::{Rule, WireError, validate};
+use fold_runtime::journal::Entry;
+use sha2::Digest as _;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl World<'_> {
+    /// Sends the window. Gives the prompt's tokens and how many of them the cache had; `None` where the session ends here.
+    pub(super) fn request(&mut self) -> Outcome<Option<(u64, u64)>> {
+        for attempt in 0..2 {
+            let (tokens, read) = self.send()?;
+            let refused = self.model.admit(tokens).err();
+            let Some(overflow) = refused else {
+                self.admitted = (self.admitted.0 + tokens, self.admitted.1 + read);
+                return Ok(Some((tokens, read)));
+            };
+            self.probes.hit("request refused for its size");
+            self.last_read = (0, 0);
+            self.note = format!("{}refused: {tokens} tokens; ", self.note);
+            if attempt == 1 || !self.recover_from(&overflow.to_string())? {
+                self.explain(tokens);
+                return self.stop("the window is full").map(|()| None);
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn send(&mut self) -> Outcome<(u64, u64)> {
+        let rewrites = self.host.first_change() < self.host.last_request().len();
+        let before: Vec<Arc<Shown>> = if rewrites { self.host.last_request().to_vec() } else { Vec::new() };
+        let request = self.host.request();
+        follows(&before, self.host.window(), request, &self.changes)?;
+        self.count_rewrite(rewrites, request.first_change);
+        let tokens_model = self.host.token_model().clone();
+        self.chain.update(self.host.window(), request.first_change, &tokens_model);
+        self.validate()?;
+        self.commits_since_request = 0;
+        self.changes.clear();
+        let tokens = self.chain.tokens();
+        let read = if tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
+        self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
+        self.last_read = (read, tokens - read.min(tokens));
+        Ok((tokens, read))
+    }
+
+    pub(super) fn count_rewrite(&mut self, rewrites: bool, first_change: usize) {
+        if !rewrites {
+            self.probes.hit("request after appends");
+            return;
+        }
+        let ours = self.changes.iter().any(|change| change.cause == Cause::Commit);
+        let hosts = self.changes.iter().find(|change| change.cause != Cause::Commit);
+        let name = match (ours, hosts) {
+            (true, None) => "commit",
+            (true, Some(_)) => "commit and host",
+            (false, hosts) => hosts.map_or("nobody", |change| change.cause.name()),
+        };
+        self.probes.when("rewrite by a commit", name == "commit");
+        self.probes.when("rewrite by both", name == "commit and host");
+        self.probes.when("rewrite by the host", !ours);
+        *self.report.rewrites.entry(name).or_insert(0) += 1;
+        self.note = format!("{}rewritten by {name} from message {first_change} on; ", self.note);
+        if let Some((at, appended_then)) = self.unsent_commit.take() {
+            let prefix: u64 = self.host.window()[..first_change].iter().map(|shown| shown.tokens).sum();
+            let appended = self.appended - appended_then;
+            let detail = &mut self.report.commits_in_detail[at];
+            detail.resent = self.host.message_tokens().saturating_sub(prefix + appended);
+        }
+    }
+
+    /// The request would be taken; where it would not, the host alone is at fault.
+    pub(super) fn validate(&mut self) -> Outcome {
+        if !owes(self.arm, "wire_valid") {
+            return Ok(());
+        }
+        self.probes.hit("request validated");
+        let Err(error) = validate(self.host.window()) else { return Ok(()) };
+        // Once the host's fault, a message stays it until we rewrite the window.
+        let known = (error.entry.clone(), error.rule);
+        if self.excused.contains(&known) || self.excuses(&error) {
+            self.excused.insert(known);
+            self.probes.hit("request the host alone made invalid");
+            return Ok(());
+        }
+        Err(Broken::new(
+            "wire_valid",
+            "a request that the provider takes, or one that it would not take without our edits either",
+            format!("{error}; {}", self.around(error.index)),
+        ))
+    }
+
+    /// The messages around one, in short.
+    pub(super) fn around(&self, index: usize) -> String {
+        let near = self.host.window().iter().enumerate().skip(index.saturating_sub(5)).take(8);
+        let short = |(at, shown): (usize, &Arc<Shown>)| {
+            let calls: Vec<String> = shown.facts.calls.iter().map(|call| call.id.to_string_lossy()).collect();
+            let ours = if shown.facts.placeholder {
+                " placeholder"
+            } else if shown.facts.edited {
+                " edited"
+            } else {
+                ""
+            };
+            let (role, entry, answers) = (shown.role, shown.source.id(), shown.facts.answers.to_string_lossy());
+            format!("{at} {role:?} {entry} [{}{answers}]{ours}", calls.join(" "))
+        };
+        near.map(short).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether the window without our edits is refused for the same thing.
+    pub(super) fn excuses(&self, error: &WireError) -> bool {
+        if matches!(error.rule, Rule::EmptyEdit | Rule::AssistantLast | Rule::NoMessages) && !self.is_ours(&error.entry) {
+            return true;
+        }
+        let window = from_scratch(&without_ours(self.host.branch()), self.host.token_model());
+        let Some(at) = window.iter().position(|shown| shown.source.id() == error.entry) else { return false };
+        // Judged alone: an earlier fault of the host's, which a fold may hide, must not cover for this one.
+        let answer = (0..=at).rev().find(|&before| window[before].role == ShownRole::Assistant).unwrap_or(at);
+        let end = (at + 1..window.len()).find(|&after| window[after].role != ShownRole::ToolResult).unwrap_or(window.len());
+        validate(&window[answer..end]).is_err_and(|other| other.rule == error.rule && other.entry == error.entry)
+    }
+
+    pub(super) fn is_ours(&self, entry: &str) -> bool {
+        self.host.window().iter().any(|shown| shown.source.id() == entry && shown.facts.placeholder)
+    }
+
+    /// What a host does about a refused request; whether it is worth asking again.
+    pub(super) fn recover_from(&mut self, error: &str) -> Outcome<bool> {
+        let failed = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Error, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
+        let mut buffer = String::new();
+        body::assistant(&failed, &[], self.voice, &usage_json(&usage(0, 0, 0, 0)), self.now, &mut buffer);
+        let buffer = buffer.replace("529 overloaded_error: Overloaded", error);
+        self.message(&buffer);
+        let id = self.host.leaf().map_or(String::new(), |leaf| leaf.id().to_owned());
+        let at = self.host.branch().len() - 1;
+        if self.host.omit_attempt(&id).is_ok() {
+            self.changes.push(Change { cause: Cause::HostOmit, targets: Some(BTreeSet::from([at])) });
+        }
+        match self.arm {
+            Arm::None => Ok(false),
+            Arm::Native => {
+                let before = self.host.branch().len();
+                self.compact(true)?;
+                Ok(self.host.branch().len() > before)
+            }
+            Arm::Fold => {
+                let commits = self.report.commits;
+                self.boundary()?;
+                Ok(self.report.commits > commits)
+            }
+        }
+    }
+
+    pub(super) fn answered(&mut self, op: usize, prompt: u64, read: u64) -> Outcome {
+        let Op::Answer(answer) = &self.plan.ops[op] else { return Ok(()) };
+        let failed = matches!(answer.stop, Stop::Error | Stop::Aborted);
+        let output = if failed { 0 } else { spoken(answer) * 1_000 / self.density() };
+        let used = Used { fresh: prompt - read, cached: read, written: 0, output };
+        self.bill(used);
+        let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
+        self.reported = (reported.total > 0).then_some(reported.total).or(self.reported.filter(|_| failed));
+        if reported.total > 0 {
+            self.reported_at = self.appended;
+        }
+        let ids = body::call_ids(answer, self.answers);
+        self.answers += 1;
+        let mut buffer = String::new();
+        body::assistant(answer, &ids, self.voice, &usage_json(&reported), self.now, &mut buffer);
+        self.message(&buffer);
+        self.queue.after(50 + answer.salt % 3_000 * u64::from(!answer.calls.is_empty()), Event::Ran(op));
+        Ok(())
+    }
+
+    pub(super) fn bill(&mut self, used: Used) {
+        let cost = self.price.cost(used);
+        self.report.totals.add(used, cost);
+        self.report.peak = self.report.peak.max(used.fresh + used.cached);
+        if let Some(session) = &self.session {
+            self.report.index_bytes += u128::from(session.index_bytes());
+            self.report.window_bytes += u128::from(session.shown().bytes);
+        }
+    }
+
+    /// The tools have run: their results, then the turn's end.
+    pub(super) fn ran(&mut self, op: usize) -> Outcome {
+        let Op::Answer(answer) = &self.plan.ops[op] else { return Ok(()) };
+        let ids = body::call_ids(answer, self.answers - 1);
+        let mut buffer = String::new();
+        match &answer.aside {
+            Some(Aside::Bash(text)) => {
+                body::bash(*text, false, self.now, &mut buffer);
+                self.message(&buffer);
+            }
+            Some(Aside::Custom(text)) => {
+                body::custom(*text, &mut buffer);
+                self.append("custom", &buffer);
+            }
+            None => {}
+        }
+        if !matches!(answer.stop, Stop::Error | Stop::Aborted) {
+            let mut results = Vec::new();
+            for (call, id) in answer.calls.iter().zip(&ids) {
+                body::tool_results(call, id, self.now, &mut buffer, &mut |message| results.push(message.to_owned()));
+            }
+            results.iter().for_each(|message| self.message(message));
+        }
+        self.turn_end()
+    }
+
+    pub(super) fn turn_end(&mut self) -> Outcome {
+        match self.arm {
+            Arm::None => Ok(()),
+            Arm::Fold => self.boundary(),
+            Arm::Native => {
+                // A person on a small window sets the reserve in proportion.
+                let reserve = RESERVE.min(self.model.context_window / 5);
+                if self.host.over_threshold(self.model.context_window, reserve) { self.compact(true) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// What a refused request holds, for a person.
+    pub(super) fn explain(&mut self, tokens: u64) {
+        let largest = self.host.window().iter().max_by_key(|shown| shown.tokens);
+        let what = largest.map_or(String::new(), |shown| format!("; the largest entry in it is {} with {} tokens", shown.source.id(), shown.tokens));
+        self.explained = Some(format!(
+            "request {} would hold {tokens} tokens in a window of {}{}{what}. A larger --budget replays further",
+            self.report.totals.requests + 1,
+            self.model.context_window,
+            match self.arm {
+                Arm::Fold => ", and nothing ripe makes room",
+                Arm::None => ", and this arm makes no room",
+                Arm::Native => ", and there is nothing to compact",
+            }
+        ));
+    }
+
+    /// Thousandths of a byte per token of what the model writes.
+    pub(super) fn density(&self) -> u64 {
+        if let Density::Constant(milli) = self.plan.world.density { milli } else { 4_000 }
+    }
+}
+
+/// Bytes the model itself writes in an answer: reasoning, prose, and calls with the names and paths in them.
+fn spoken(answer: &Answer) -> u64 {
+    answer.thinking_bytes + answer.text_bytes + answer.calls.iter().map(|call| call.argument_bytes + 40).sum::<u64>()
+}
+
+/// A branch as it would be if the runtime had never written; its entries leave their ids behind, which a compaction may name.
+fn without_ours(branch: &[Entry]) -> Vec<Entry> {
+    let mut skip = 0;
+    let silent = |entry: &Entry| {
+        let id = serde_json::Value::from(entry.id());
+        Entry::parse(&format!("{{\"type\":\"label\",\"id\":{id}}}")).expect("a label is an entry")
+    };
+    let mut out = Vec::with_capacity(branch.len());
+    for entry in branch {
+        if is_record(entry) {
+            skip = promised(entry) + 1;
+        }
+        out.push(if skip > 0 { silent(entry) } else { entry.clone() });
+        skip = skip.saturating_sub(1);
+    }
+    out
+}
