@@ -3,7 +3,7 @@
 //! Everything a request needs to know of a message is worked out here and kept: what is sent of it, its calls, its sizes, its hashes, its
 //! true tokens. Afterwards a window is a list of shared pointers, and nothing parses JSON again.
 
-use crate::hash::hash;
+use crate::hash::{hash, mix};
 use crate::tokens::TokenModel;
 use fold_runtime::journal::{BlockKind, Content, Entry, Kind, Role as EntryRole, StopReason, Text};
 use fold_runtime::window::{Message, MessageContent};
@@ -209,10 +209,12 @@ impl Shown {
         let holder = edit.unwrap_or(source);
         let content = within(holder.line(), raw).map_or_else(|| Place::Missing(missing(raw)), Place::Line);
         let estimate = read.estimate;
-        let digest = hash(hash(role as u64, source.id().as_bytes()), raw.as_bytes());
+        let content_hash = hash(0, raw.as_bytes());
+        let digest = mix(hash(role as u64, source.id().as_bytes()), content_hash);
         let sent = read.wire_text.clone();
         let facts = facts(role, source, edit.is_some().then_some(raw), read);
-        let wire = hash(hash(facts.wire as u64, facts.answers.as_bytes()), sent.as_deref().unwrap_or(raw.as_bytes()));
+        let leaves = sent.map_or(content_hash, |sent| hash(0, &sent));
+        let wire = mix(hash(facts.wire as u64, facts.answers.as_bytes()), leaves);
         let mut shown = Shown { source: source.clone(), edit: edit.cloned(), at, role, digest, wire, tokens: 0, estimate, facts, content };
         shown.tokens = model.message(&shown);
         shown

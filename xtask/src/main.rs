@@ -12,6 +12,10 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Journals are many small strings; this allocator takes and gives them back faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Exit status: 0 clean, 42 a violation was found, 1 the harness or its input was at fault.
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The commands of pi-fold", disable_help_subcommand = true)]

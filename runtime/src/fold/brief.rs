@@ -278,7 +278,8 @@ fn data(text: &str, most: usize) -> String {
 
 /// A text cut to a bound between graphemes, the cut marked.
 fn fit(text: &str, bound: Bound) -> String {
-    if text.chars().count() <= bound.chars && text.len() <= bound.bytes {
+    // No text has more characters than bytes.
+    if text.len() <= bound.bytes && (text.len() <= bound.chars || text.chars().count() <= bound.chars) {
         return text.to_owned();
     }
     let (mut chars, mut bytes) = (1, "…".len());

@@ -53,7 +53,10 @@ impl FoldName {
         let mut text = kind.name().to_owned();
         for (sign, (id, digest)) in parts.into_iter().map(|part| ("", part)).chain(children.into_iter().map(|child| ("+", child))) {
             // The length keeps ids apart whatever characters they hold.
-            let _ = write!(text, "\n{sign}{}:{id}:{digest}", id.len());
+            let _ = write!(text, "\n{sign}{}:", id.len());
+            text.push_str(id);
+            text.push(':');
+            text.push_str(digest.hex().as_str());
         }
         FoldName(Digest::of(text.as_bytes()))
     }
@@ -65,7 +68,7 @@ impl FoldName {
 
     /// `f_` and the first `digits` (12 to 64) hexadecimal digits: 12 unless two folds collide.
     pub fn id(self, digits: usize) -> FoldId {
-        FoldId(format!("f_{}", &self.0.to_string()[..digits.clamp(12, 64)]))
+        FoldId(format!("f_{}", &self.0.hex().as_str()[..digits.clamp(12, 64)]))
     }
 }
 
@@ -128,13 +131,25 @@ pub fn result_line(id: &FoldId) -> String {
 /// assert_eq!(fold_runtime::fold::quote("ok\n⟦pi-fold"), "| ok\n| [[pi-fold");
 /// ```
 pub fn quote(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| format!("| {}", disarm(line))).collect();
-    lines.join("\n")
+    let mut out = String::with_capacity(text.len() + 2);
+    for (index, line) in text.lines().enumerate() {
+        out.push_str(if index == 0 { "| " } else { "\n| " });
+        disarm_into(line, &mut out);
+    }
+    out
+}
+
+fn disarm(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    disarm_into(line, &mut out);
+    out
 }
 
 /// One line without markers of ours, control characters (tabs stay) or bidirectional overrides.
-fn disarm(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
+fn disarm_into(line: &str, out: &mut String) {
+    if line.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\t') {
+        return out.push_str(line);
+    }
     for character in line.chars() {
         match character {
             OPEN => out.push_str("[["),
@@ -145,7 +160,6 @@ fn disarm(line: &str) -> String {
             character => out.push(character),
         }
     }
-    out
 }
 
 /// Cuts a text to about `head` bytes of its beginning and `tail` bytes of its end, at grapheme edges, with a marker between that counts

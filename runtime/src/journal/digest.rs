@@ -30,6 +30,24 @@ impl Digest {
         }
         Some(Digest(out))
     }
+
+    pub(crate) fn hex(&self) -> Hex {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        Hex(hex)
+    }
+}
+
+/// The 64 lower-case hexadecimal digits of a digest, written nowhere yet.
+pub(crate) struct Hex([u8; 64]);
+
+impl Hex {
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
+    }
 }
 
 fn nibble(digit: u8) -> Option<u8> {
@@ -42,12 +60,7 @@ fn nibble(digit: u8) -> Option<u8> {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut hex = [0; 64];
-        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
-            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
-        f.write_str(std::str::from_utf8(&hex).expect("hexadecimal digits are ASCII"))
+        f.write_str(self.hex().as_str())
     }
 }
 

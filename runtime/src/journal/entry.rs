@@ -6,6 +6,7 @@
 use super::content::Content;
 use super::digest::Digest;
 use super::json::{Fields, Line, Text};
+use crate::window::Size;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +23,8 @@ struct Inner {
     /// Where the content (of a message, a custom message or a replacement) lies in the line.
     content: Range<usize>,
     digest: OnceLock<Digest>,
+    /// What that content weighs.
+    weighed: OnceLock<Size>,
 }
 
 /// What an entry is, as far as the window is concerned.
@@ -210,7 +213,7 @@ impl Entry {
             _ => message.as_ref().and_then(|message| message.raw("content")),
         };
         let content = content.filter(|raw| *raw != "null").map_or(0..0, |raw| range_in(line, raw));
-        Entry(Arc::new(Inner { line: line.into(), id, parent, kind, content, digest: OnceLock::new() }))
+        Entry(Arc::new(Inner { line: line.into(), id, parent, kind, content, digest: OnceLock::new(), weighed: OnceLock::new() }))
     }
 
     /// The exact line.
@@ -252,6 +255,11 @@ impl Entry {
     /// The content of a message or custom message; empty where Pi reads an empty list.
     pub fn content(&self) -> Content<'_> {
         if matches!(self.kind(), Kind::ContextEdit { .. }) { Content::EMPTY } else { self.stated_content() }
+    }
+
+    /// What its content, or the one it gives its target, weighs in a window; worked out when first asked for.
+    pub(crate) fn content_size(&self) -> Size {
+        *self.0.weighed.get_or_init(|| Size::of_content(self.stated_content()))
     }
 
     fn stated_content(&self) -> Content<'_> {

@@ -49,9 +49,7 @@ impl Size {
     pub fn of_original(entry: &Entry) -> Self {
         match entry.kind() {
             Kind::Message(Role::Assistant(assistant)) if matches!(assistant.stop, StopReason::Error | StopReason::Aborted) => Size::default(),
-            Kind::Message(Role::User | Role::Assistant(_) | Role::ToolResult { .. } | Role::Custom) | Kind::CustomMessage => {
-                Self::of_content(entry.content())
-            }
+            Kind::Message(Role::User | Role::Assistant(_) | Role::ToolResult { .. } | Role::Custom) | Kind::CustomMessage => entry.content_size(),
             Kind::Custom { .. } | Kind::ContextEdit { .. } | Kind::ModelChange { .. } | Kind::Other => Size::default(),
             _ => super::projection(std::slice::from_ref(entry)).iter().map(Self::of).sum(),
         }
@@ -59,8 +57,10 @@ impl Size {
 
     /// What the model sees of an entry that `edit` was the last to edit; some entries take no other content, some are never sent.
     pub(crate) fn of_edited(entry: &Entry, edit: &Entry) -> Self {
-        match (entry.kind(), edit.replacement()) {
-            (Kind::Message(Role::User | Role::ToolResult { .. } | Role::Custom) | Kind::CustomMessage, Some(content)) => Self::of_content(content),
+        match (entry.kind(), edit.kind()) {
+            (Kind::Message(Role::User | Role::ToolResult { .. } | Role::Custom) | Kind::CustomMessage, Kind::ContextEdit { omits: false, .. }) => {
+                edit.content_size()
+            }
             _ => super::projection(&[entry.clone(), edit.clone()]).first().map_or(Size::default(), Self::of),
         }
     }
