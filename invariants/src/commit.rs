@@ -19,7 +19,22 @@ pub(crate) struct Record {
     #[serde(default)]
     bound: serde_json::Value,
     pub(crate) folds: Vec<Written>,
-    pub(crate) edits: Vec<(String, Option<String>)>,
+    pub(crate) edits: Vec<Promised>,
+}
+
+/// An edit as a record promises it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Promised {
+    pub(crate) target: String,
+    /// SHA-256 of the content as written; an omission has none.
+    pub(crate) sha256: Option<String>,
+    /// Text bytes and images that it shows.
+    #[serde(default)]
+    pub(crate) bytes: u64,
+    #[serde(default)]
+    pub(crate) images: u64,
+    /// Head and tail, where it is the original clipped.
+    pub(crate) clip: Option<(usize, usize)>,
 }
 
 /// A fold as a record holds it.

@@ -5,7 +5,9 @@ use super::cut::Carrier;
 use super::lattice::{Fold, Lattice};
 use super::text::{BRIEF_VERSION, FoldKind, FoldName};
 use super::unit::UnitKind;
+use super::write::Edit;
 use crate::journal::{Digest, Entry, Fields, Kind, Role};
+use crate::window::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -15,7 +17,21 @@ pub const COMMIT_RECORD: &str = "pi-fold.commit";
 /// A commit record as read back. What cannot be read is no record: its edits then stand as anybody's.
 pub(crate) struct Record {
     folds: Vec<Stored>,
-    targets: Vec<String>,
+    /// What it promises to show of which entry, in the order of writing.
+    pub promises: Vec<(String, Promise)>,
+}
+
+/// What a record promises to show of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Promise {
+    /// SHA-256 of the content as written; `None` omits the entry.
+    pub digest: Option<Digest>,
+    /// Size of what is shown then.
+    pub size: Size,
+    /// Head and tail in bytes, where the content is the original clipped.
+    pub clip: Option<(usize, usize)>,
+    /// Characters a brief of that record may have.
+    pub bound: usize,
 }
 
 /// A fold with the units it claims and the digests its record holds for its parts.
@@ -33,7 +49,7 @@ struct Stored {
 
 impl Record {
     /// Writes the data of a record.
-    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(Fold, Vec<FoldName>)], edits: &[(usize, Option<String>)]) -> String {
+    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(Fold, Vec<FoldName>)], edits: &[Edit]) -> String {
         let mut data = format!("{{\"v\":1,\"trigger\":\"{trigger}\",\"brief_version\":{BRIEF_VERSION},\"bound\":{bound},\"folds\":[");
         let id = |at: usize| serde_json::Value::from(context.entries[at].id());
         let comma = |index: usize| if index == 0 { "" } else { "," };
@@ -54,9 +70,18 @@ impl Record {
             data.push('}');
         }
         data.push_str("],\"edits\":[");
-        for (index, (at, content)) in edits.iter().enumerate() {
-            let digest = content.as_deref().map_or("null".to_owned(), |content| format!("\"{}\"", Digest::of(content.as_bytes())));
-            let _ = write!(data, "{}[{},{digest}]", comma(index), id(*at));
+        for (index, edit) in edits.iter().enumerate() {
+            let _ = write!(data, "{}{{\"target\":{}", comma(index), id(edit.at));
+            if let Some(content) = &edit.content {
+                let _ = write!(data, ",\"sha256\":\"{}\",\"bytes\":{}", Digest::of(content.as_bytes()), edit.size.bytes);
+                if edit.size.images > 0 {
+                    let _ = write!(data, ",\"images\":{}", edit.size.images);
+                }
+            }
+            if let Some((head, tail)) = edit.clip {
+                let _ = write!(data, ",\"clip\":[{head},{tail}]");
+            }
+            data.push('}');
         }
         data.push_str("]}");
         data
@@ -68,7 +93,18 @@ impl Record {
         struct Data {
             v: u32,
             folds: Vec<FoldData>,
-            edits: Vec<(String, Option<String>)>,
+            bound: usize,
+            edits: Vec<EditData>,
+        }
+        #[derive(serde::Deserialize)]
+        struct EditData {
+            target: String,
+            sha256: Option<String>,
+            #[serde(default)]
+            bytes: u64,
+            #[serde(default)]
+            images: u64,
+            clip: Option<(usize, usize)>,
         }
         #[derive(serde::Deserialize)]
         struct FoldData {
@@ -102,12 +138,16 @@ impl Record {
             })
         };
         let folds = data.folds.into_iter().map(fold).collect::<Option<_>>()?;
-        Some(Record { folds, targets: data.edits.into_iter().map(|(target, _)| target).collect() })
-    }
-
-    /// The entries whose edits it promises.
-    pub fn targets<'a>(&'a self, by_id: &'a BTreeMap<String, usize>) -> impl Iterator<Item = usize> + 'a {
-        self.targets.iter().filter_map(|target| by_id.get(target).copied())
+        let promise = |data: EditData, bound: usize| {
+            let digest = match data.sha256 {
+                Some(hex) => Some(Digest::parse(&hex)?),
+                None => None,
+            };
+            let size = digest.map_or(Size::default(), |_| Size { bytes: data.bytes, images: data.images });
+            Some((data.target, Promise { digest, size, clip: data.clip, bound }))
+        };
+        let promises = data.edits.into_iter().map(|edit| promise(edit, data.bound)).collect::<Option<_>>()?;
+        Some(Record { folds, promises })
     }
 
     /// The folds it makes, with the units each claims, as far as they fit the branch; `None` if one does not.

@@ -27,25 +27,29 @@ const OWN_TOOL: &str = "pi_fold_context";
 pub(crate) struct Outcome {
     /// New folds with the names of their children: leaves, then parents in the order they were made.
     pub folds: Vec<(Fold, Vec<FoldName>)>,
-    /// Position and new content; `None` omits. In an order in which every prefix keeps calls and results paired.
-    pub edits: Vec<(usize, Option<String>)>,
+    /// In an order in which every prefix keeps calls and results paired.
+    pub edits: Vec<Edit>,
     /// User messages hidden, entries clipped.
     pub hidden_users: usize,
     pub clips: usize,
 }
 
-struct Edit {
-    at: usize,
-    content: Option<String>,
+/// One entry with another content.
+pub(crate) struct Edit {
+    pub at: usize,
+    /// The new content; `None` omits.
+    pub content: Option<String>,
     /// Size of what is shown afterwards.
-    size: Size,
+    pub size: Size,
+    /// Head and tail in bytes, where the content is the original clipped.
+    pub clip: Option<(usize, usize)>,
     /// Whether it gives a person's message its own content back.
     gives_back: bool,
 }
 
 impl Edit {
     fn replace(at: usize, content: String, size: Size) -> Self {
-        Edit { at, content: Some(content), size, gives_back: false }
+        Edit { at, content: Some(content), size, clip: None, gives_back: false }
     }
 
     /// Puts one text in the place of a content.
@@ -66,7 +70,7 @@ impl Work<'_> {
         }
         let clips = self.clips(&mut edits, state.words);
         let clipped = clips.len();
-        let edits = edits.into_iter().chain(clips).map(|edit| (edit.at, edit.content)).collect();
+        edits.extend(clips);
         Outcome { folds, edits, hidden_users, clips: clipped }
     }
 
@@ -112,7 +116,7 @@ impl Work<'_> {
         omitted.retain(|at| !kept.contains(at) && context.state[*at] != Shown::Gone);
         let mut omitted: Vec<usize> = omitted.into_iter().collect();
         omitted.sort_by_key(|&at| (context.unit_of[at], Reverse(at)));
-        edits.extend(omitted.into_iter().map(|at| Edit { at, content: None, size: Size::default(), gives_back: false }));
+        edits.extend(omitted.into_iter().map(|at| Edit { at, content: None, size: Size::default(), clip: None, gives_back: false }));
         edits
     }
 
@@ -165,7 +169,7 @@ impl Work<'_> {
         let entry = &self.plan.context.entries[at];
         let content = clip_content(entry.content(), entry.id(), head, tail)?;
         let size = Size::of_content(Content::of(&content));
-        (size.weight() < self.plan.context.original[at].weight()).then(|| Edit::replace(at, content, size))
+        (size.weight() < self.plan.context.original[at].weight()).then(|| Edit { clip: Some((head, tail)), ..Edit::replace(at, content, size) })
     }
 
     /// User messages that are clipped because a person's words are above the limit: the heaviest first, long after they were read.

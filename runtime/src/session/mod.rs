@@ -208,7 +208,7 @@ impl Session {
             self.lattice.insert(fold, units);
         }
         self.cuts.apply(&claimed);
-        self.promised = record.targets(&self.context.by_id).collect();
+        self.promised = record.promises.iter().filter_map(|(target, _)| self.context.by_id.get(target).copied()).collect();
         self.occupancy.changed();
         self.since_commit = Some(Size::default());
     }
@@ -299,7 +299,7 @@ impl Session {
         let parents = outcome.folds.iter().filter(|(fold, _)| fold.kind == FoldKind::Consolidated).count();
         let (folds, hidden_users, clips) = (outcome.folds.len(), outcome.hidden_users, outcome.clips);
         let target_of = |at: usize| self.context.entries[at].id().to_owned();
-        let edits = outcome.edits.into_iter().map(|(at, replacement)| Draft::ContextEdit { target: target_of(at), replacement });
+        let edits = outcome.edits.into_iter().map(|edit| Draft::ContextEdit { target: target_of(edit.at), replacement: edit.content });
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
         Decision::Commit(Commit { drafts, trigger, before, target, after, folds, parents, hidden_users, clips, shortfall })
     }

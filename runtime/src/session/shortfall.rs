@@ -40,8 +40,8 @@ impl Session {
     /// What still stands in the window after a commit that misses its target.
     pub(super) fn shortfall(&self, after: u64, missing: u64, outcome: &Outcome) -> Shortfall {
         let (mut shown, mut edited) = (self.context.shown.clone(), vec![false; self.context.shown.len()]);
-        for (at, content) in &outcome.edits {
-            (shown[*at], edited[*at]) = (content.as_deref().map_or(Size::default(), Size::of_json), true);
+        for edit in &outcome.edits {
+            (shown[edit.at], edited[edit.at]) = (edit.size, true);
         }
         let mut sums: BTreeMap<Obstacle, Size> = BTreeMap::new();
         // What weighs nothing is passed without a look: most of a long branch.
