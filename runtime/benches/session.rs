@@ -3,7 +3,7 @@
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Branch, Entry, Journal};
-use fold_runtime::session::{Decision, Draft, Session};
+use fold_runtime::session::{Decision, Draft, Moment, Session};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl Grown {
     }
 
     fn commit(&mut self) -> usize {
-        let Decision::Commit(commit) = self.session.boundary() else { return 0 };
+        let Decision::Commit(commit) = self.session.boundary(Moment::TurnEnd) else { return 0 };
         for draft in &commit.drafts {
             self.drafted += 1;
             self.session.observe(&written(draft, self.drafted));
@@ -111,7 +111,7 @@ fn per_turn(criterion: &mut Criterion) {
                     let next = grown.next();
                     let (took, stays_quiet) = timed(|| {
                         next.iter().for_each(|entry| grown.session.observe(entry));
-                        matches!(black_box(grown.session.boundary()), Decision::Quiet)
+                        matches!(black_box(grown.session.boundary(Moment::TurnEnd)), Decision::Quiet)
                     });
                     if stays_quiet {
                         spent += took;
@@ -147,10 +147,10 @@ fn commit(criterion: &mut Criterion) {
             let branch: Vec<Entry> = lines.iter().map(|line| entry(line)).collect();
             Session::open(&branch, &settings, window).expect("a session")
         };
-        let Decision::Commit(commit) = open().boundary() else { panic!("a commit of {folds} folds") };
+        let Decision::Commit(commit) = open().boundary(Moment::TurnEnd) else { panic!("a commit of {folds} folds") };
         assert_eq!(commit.folds - commit.parents, folds, "leaves");
         group.bench_function(folds.to_string(), |bencher| {
-            bencher.iter_batched(open, |session| black_box(session.boundary()), BatchSize::PerIteration);
+            bencher.iter_batched(open, |session| black_box(session.boundary(Moment::TurnEnd)), BatchSize::PerIteration);
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use fold_runtime::config::Settings;
 use fold_runtime::journal::Entry;
-use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Deferral, Draft, RecoverError, Session, Trigger};
+use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Session, Trigger};
 use std::collections::BTreeSet;
 
 /// An endless turn: one question, then batches of one result of `bytes` each. No usage: the estimate alone must fire.
@@ -20,7 +20,7 @@ fn open(branch: &[Entry]) -> Session {
 }
 
 fn commit(session: &Session) -> Commit {
-    match session.boundary() {
+    match session.boundary(Moment::TurnEnd) {
         Decision::Commit(commit) => commit,
         other => panic!("a commit, not {other:?}"),
     }
@@ -40,7 +40,7 @@ fn written(drafts: &[Draft]) -> Vec<Entry> {
 #[test]
 fn below_the_band_nothing_happens_and_at_it_one_commit_does() {
     let branch = endless(6, 8_000);
-    assert_eq!(open(&branch).boundary(), Decision::Quiet);
+    assert_eq!(open(&branch).boundary(Moment::TurnEnd), Decision::Quiet);
     let session = open(&endless(8, 8_000));
     let commit = commit(&session);
     // All ripe batches but the newest, which no answer has followed yet.
@@ -82,7 +82,7 @@ fn after_a_commit_the_band_waits_for_an_answer_and_then_for_new_work() {
     let mut branch = endless(8, 8_000);
     let first = commit(&open(&branch));
     branch.extend(written(&first.drafts));
-    assert_eq!(open(&branch).boundary(), Decision::Quiet);
+    assert_eq!(open(&branch).boundary(Moment::TurnEnd), Decision::Quiet);
     // A provider that insists the window is full: only more work may rewrite it again.
     let answer = |id: &str| {
         format!(
@@ -90,7 +90,7 @@ fn after_a_commit_the_band_waits_for_an_answer_and_then_for_new_work() {
         )
     };
     branch.push(Entry::parse(&answer("z1")).expect("an entry"));
-    assert_eq!(open(&branch).boundary(), Decision::Deferred(Deferral::Rearm));
+    assert_eq!(open(&branch).boundary(Moment::TurnEnd), Decision::Deferred(Deferral::Rearm));
 }
 
 #[test]
@@ -110,4 +110,123 @@ fn a_record_that_names_other_parts_than_its_id_is_no_record() {
         written(&drafts).iter().map(|entry| Entry::parse(&entry.line().replace("[\"r0\",", "[\"r7\",")).expect("an entry")).collect();
     branch.extend(forged);
     assert_eq!(open(&branch).folds().count(), 0);
+}
+
+/// What the host shows: the newest edit of each target on the branch, and the overlay over it.
+fn edited(branch: &[Entry], session: &Session) -> std::collections::BTreeMap<String, Option<String>> {
+    let mut shown = std::collections::BTreeMap::new();
+    for entry in branch {
+        if let fold_runtime::journal::Kind::ContextEdit { target, .. } = entry.kind() {
+            shown.insert(target.to_string(), entry.replacement().map(|content| content.raw().to_owned()));
+        }
+    }
+    shown.extend(session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content)));
+    shown
+}
+
+/// Long enough that groups are consolidated in the commit, with a person's message in between.
+fn consolidated() -> Vec<Entry> {
+    let mut branch = endless(30, 8_000);
+    let question = r#"{"type":"message","id":"q","message":{"role":"user","content":"and then?"}}"#;
+    branch.insert(21, Entry::parse(question).expect("an entry"));
+    branch
+}
+
+#[test]
+fn a_commit_cut_off_after_any_draft_shows_the_same_window_and_is_finished_at_the_next_boundary() {
+    let branch = consolidated();
+    let commit = commit(&open(&branch));
+    assert!(commit.parents > 0 && commit.clips + commit.folds > 10);
+    let all = written(&commit.drafts);
+    let whole = [&branch[..], &all].concat();
+    let finished = open(&whole);
+    let expected = edited(&whole, &finished);
+    assert!(finished.overlay().is_empty() && finished.boundary(Moment::TurnEnd) == Decision::Quiet);
+    for cut in 1..all.len() {
+        let torn = [&branch[..], &all[..cut]].concat();
+        let session = open(&torn);
+        assert_eq!(edited(&torn, &session), expected, "after {cut} drafts");
+        assert_eq!((session.occupancy(), session.shown(), session.index_bytes()), (finished.occupancy(), finished.shown(), finished.index_bytes()));
+        let Decision::Recovery(recovery) = session.boundary(Moment::TurnEnd) else { panic!("the rest, after {cut} drafts") };
+        assert_eq!((recovery.left, recovery.deferral), (0, None));
+        assert_eq!(recovery.drafts, commit.drafts[cut..], "after {cut} drafts");
+    }
+}
+
+#[test]
+fn outside_a_run_only_the_record_is_written_and_the_overlay_shows_the_rest() {
+    let branch = consolidated();
+    let Decision::Commit(asked) = open(&branch).boundary(Moment::Asked) else { panic!("a person's commit") };
+    assert_eq!((asked.trigger, asked.drafts.len()), (Trigger::Person, 1));
+    let torn = [&branch[..], &written(&asked.drafts)].concat();
+    let session = open(&torn);
+    assert_eq!((session.overlay().len(), session.unwritten()), (asked.left, asked.left));
+    assert_eq!(session.boundary(Moment::Request), Decision::Quiet);
+}
+
+#[test]
+fn a_long_branch_gets_few_edits_at_a_boundary_and_more_before_it_settles() {
+    assert_eq!([Moment::TurnEnd, Moment::Settling, Moment::Request].map(|moment| moment.edits(20_000)), [50, 500, 0]);
+    assert_eq!([100, 100_000].map(|entries| Moment::TurnEnd.edits(entries)), [10_000, 20]);
+}
+
+#[test]
+fn another_edit_ends_a_promise_and_the_same_edit_twice_changes_nothing() {
+    let branch = consolidated();
+    let commit = commit(&open(&branch));
+    let all = written(&commit.drafts);
+    let again = Entry::parse(&all[1].line().replace("\"id\":\"d1\"", "\"id\":\"twice\"")).expect("an edit");
+    let whole = [&branch[..], &all].concat();
+    let twice = [&whole[..], &[again]].concat();
+    assert_eq!((open(&twice).occupancy(), open(&twice).boundary(Moment::TurnEnd)), (open(&whole).occupancy(), Decision::Quiet));
+    let torn = [&branch[..], &all[..1]].concat();
+    let target = open(&torn).overlay()[0].0.to_owned();
+    let theirs = format!(r#"{{"type":"context_edit","id":"theirs","targetId":"{target}","replacement":{{"content":"mine"}}}}"#);
+    let torn = [&torn[..], &[Entry::parse(&theirs).expect("an edit")]].concat();
+    assert!(open(&torn).overlay().iter().all(|(id, _)| *id != target));
+}
+
+#[test]
+fn a_damaged_original_is_not_shown_as_something_else() {
+    let mut branch = consolidated();
+    let commit = commit(&open(&branch));
+    branch.push(written(&commit.drafts).swap_remove(0));
+    let before = open(&branch).overlay().len();
+    branch[1] = Entry::parse(&branch[1].line().replace("\"path\":\"f0\"", "\"path\":\"zz\"")).expect("an entry");
+    let session = open(&branch);
+    assert!(session.unkeepable().len() == 1 && session.overlay().len() == before - 1, "{:?}", session.unkeepable());
+}
+
+#[test]
+fn before_a_request_over_the_fence_what_was_never_read_is_clipped_and_the_record_alone_is_written() {
+    // A batch with a megabyte in it: nothing ripe would make room.
+    let mut branch = endless(2, 1_500);
+    branch.extend(endless(3, 1_000_000).into_iter().skip(5));
+    let session = open(&branch);
+    assert!(session.fence().is_err());
+    let Decision::Commit(commit) = session.boundary(Moment::Request) else { panic!("a commit") };
+    assert_eq!((commit.trigger, commit.drafts.len(), commit.clips), (Trigger::Fence, 1, 1));
+    let torn = [&branch[..], &written(&commit.drafts)].concat();
+    let session = open(&torn);
+    assert_eq!(session.fence(), Ok(()));
+    assert!(session.occupancy() <= 12_000 && session.overlay()[0].0 == "r2", "{}", session.occupancy());
+}
+
+#[test]
+fn a_call_that_nothing_may_clip_is_stopped_at_the_fence_and_named() {
+    let mut branch = endless(2, 300);
+    let call = branch[3].line().replace("\"path\":\"f1\"", &format!("\"content\":\"{}\"", "y".repeat(200_000)));
+    branch[3] = Entry::parse(&call).expect("an entry");
+    let session = open(&branch);
+    assert!(matches!(session.boundary(Moment::Request), Decision::Deferred(Deferral::NothingRipe)));
+    let OverFence { largest, .. } = session.fence().unwrap_err();
+    assert_eq!(largest.expect("an entry").0, "a1");
+}
+
+#[test]
+fn a_refused_request_folds_and_clips_below_the_band_too() {
+    let branch = endless(6, 8_000);
+    let Decision::Commit(commit) = open(&branch).boundary(Moment::Refused) else { panic!("a commit") };
+    assert_eq!(commit.trigger, Trigger::Overflow);
+    assert!(commit.folds > 0);
 }

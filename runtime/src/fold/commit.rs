@@ -54,6 +54,8 @@ pub(crate) struct Planner<'a> {
     pub rate: Rate,
     /// A person's words now in the window.
     pub words: Size,
+    /// Whether every mark is applied, however many would suffice.
+    pub takes_all: bool,
 }
 
 /// A fold in the making, or one on the branch.
@@ -91,6 +93,11 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Whether there is a fold in it.
+    pub fn folds(&self) -> bool {
+        self.state.leaves + self.state.parents.len() > 0
+    }
+
     /// What the folds free, clips not counted.
     pub fn freed(&self) -> Freed {
         self.state.freed
@@ -117,8 +124,8 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// The smallest commit whose `estimate` of what it frees is at most `target`, else the largest; `None` if nothing can be folded.
-    pub fn plan(&'a self, marks: &[Cow<'_, Cut>], target: u64, estimate: impl Fn(Freed) -> u64) -> Option<Plan<'a>> {
+    /// The smallest commit whose `estimate` of what it frees is at most `target`, else the largest.
+    pub fn plan(&'a self, marks: &[Cow<'_, Cut>], target: u64, estimate: impl Fn(Freed) -> u64) -> Plan<'a> {
         let mut work = Work {
             plan: self,
             nodes: Vec::new(),
@@ -132,7 +139,7 @@ impl<'a> Planner<'a> {
         let mut state = State { roots: existing.clone(), words: self.words, ..State::default() };
         work.fixpoint(&mut state, 0);
         let mut marks = marks.iter();
-        while estimate(state.freed) > target {
+        while self.takes_all || estimate(state.freed) > target {
             let Some(leaf) = marks.find_map(|cut| work.leaf(cut)) else {
                 work.mixed(&mut state, target, &estimate);
                 break;
@@ -146,7 +153,7 @@ impl<'a> Planner<'a> {
                 state = work.restart(&existing);
             }
         }
-        (state.leaves + state.parents.len() > 0).then_some(Plan { work, state })
+        Plan { work, state }
     }
 
     pub(super) fn above_limit(&self, words: Size) -> bool {

@@ -1,7 +1,7 @@
 //! Folding: from entries to units and cuts, from cuts to a commit, and the words that stand where originals were.
 //!
 //! `unit` finds what is folded whole, `cut` which runs become marks, `commit` how many of them the one rewrite applies; `mint` makes the folds,
-//! `write` the edits, `record` what the journal keeps of both. `context` and `lattice` hold what the branch shows and which folds stand on it.
+//! `write` the edits, `record` what the journal keeps of both, `restore` what it promised and does not hold yet. `context` and `lattice` hold what the branch shows and which folds stand on it.
 //! Everything is a pure function of the branch, the settings and the model; nothing here appends anything.
 
 mod brief;
@@ -12,6 +12,7 @@ mod cut;
 mod lattice;
 mod mint;
 mod record;
+mod restore;
 mod text;
 mod unit;
 mod write;
@@ -27,5 +28,6 @@ pub(crate) use commit::Planner;
 pub(crate) use context::{Context, Shown};
 pub(crate) use cut::{CutPolicy, Cuts};
 pub(crate) use lattice::{Fold, Lattice};
-pub(crate) use record::Record;
-pub(crate) use write::Outcome;
+pub(crate) use record::{Promise, Record};
+pub(crate) use restore::promised_content;
+pub(crate) use write::{Edit, Outcome};

@@ -3,8 +3,8 @@
 //! The one place where shown bytes change. An edit is written only where what is shown of its entry changes, and one for each entry.
 
 use super::clip::clip_content;
-use super::commit::{Node, State, Work, text};
-use super::context::Shown;
+use super::commit::{Freed, Node, Planner, State, Work, plus, text};
+use super::context::{Context, Shown};
 use super::cut::Carrier;
 use super::lattice::Fold;
 use super::text::{FoldName, result_line};
@@ -20,6 +20,8 @@ const CLIPPABLE: u64 = 2_000;
 /// Head and tail of a clipped user message, in bytes, and the good answers that must have followed it.
 const USER_CLIP: (usize, usize) = (2_000, 500);
 const USER_ANSWERS: usize = 8;
+/// What no first-show clip goes below, in bytes of text (fold law, first-show clip).
+const FIRST_SHOW: usize = 600;
 /// The tool whose output is never clipped: our own.
 const OWN_TOOL: &str = "pi_fold_context";
 
@@ -32,6 +34,13 @@ pub(crate) struct Outcome {
     /// User messages hidden, entries clipped.
     pub hidden_users: usize,
     pub clips: usize,
+}
+
+impl Outcome {
+    /// What all edits together take away.
+    pub fn freed(&self, context: &Context) -> Freed {
+        self.edits.iter().fold((0, 0), |freed, edit| plus(freed, context.shown[edit.at].minus(edit.size)))
+    }
 }
 
 /// One entry with another content.
@@ -56,6 +65,59 @@ impl Edit {
     fn say(at: usize, words: &str) -> Self {
         Self::replace(at, format!("[{}]", text_block(words)), text(words.len()))
     }
+}
+
+impl Planner<'_> {
+    /// Clips what the model has not read yet, the longest most, until it `fits`; blacklisted results only where the rest is not enough.
+    pub fn first_show(&self, outcome: &mut Outcome, blacklist: &BTreeSet<String>, fits: impl Fn(Freed) -> bool) {
+        let context = self.context;
+        let folded = outcome.freed(context);
+        if fits(folded) {
+            return;
+        }
+        let edited: BTreeSet<usize> = outcome.edits.iter().map(|edit| edit.at).collect();
+        let spared = |at: usize| match context.entries[at].kind() {
+            Kind::Message(Role::ToolResult { tool, .. }) => blacklist.contains(&tool.to_string_lossy()),
+            _ => false,
+        };
+        let unread = |at: &usize| {
+            context.unit_of[*at].is_none()
+                && matches!(context.entries[*at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }))
+                && context.state[*at] == Shown::Raw
+                && !context.foreign.contains(at)
+                && !edited.contains(at)
+        };
+        let texts = context.in_context().filter(unread).map(|at| (at, text_len(context.entries[at].content())));
+        let all: Vec<(usize, usize)> = texts.filter(|(_, text)| *text > FIRST_SHOW).collect();
+        let free: Vec<(usize, usize)> = all.iter().copied().filter(|(at, _)| !spared(*at)).collect();
+        let mut clips = Vec::new();
+        for candidates in [&free, &all] {
+            let mut level = candidates.iter().map(|(_, text)| *text).max().unwrap_or(0);
+            while level > FIRST_SHOW {
+                level = (level / 4 * 3 + level % 4 * 3 / 4).max(FIRST_SHOW);
+                let head = level / 3 * 2 + level % 3 * 2 / 3;
+                let longer = candidates.iter().filter(|(_, text)| *text > level);
+                clips = longer.filter_map(|(at, _)| clip(context, *at, (head, level - head))).collect::<Vec<Edit>>();
+                let freed = clips.iter().fold(folded, |freed, edit| plus(freed, context.shown[edit.at].minus(edit.size)));
+                if fits(freed) {
+                    return outcome.add(clips);
+                }
+            }
+        }
+        outcome.add(clips);
+    }
+}
+
+impl Outcome {
+    fn add(&mut self, clips: Vec<Edit>) {
+        self.clips += clips.len();
+        self.edits.extend(clips);
+    }
+}
+
+/// Bytes of the text blocks, joined by a line end.
+fn text_len(content: Content<'_>) -> usize {
+    super::clip::text_of(content).len()
 }
 
 impl Work<'_> {
@@ -142,7 +204,7 @@ impl Work<'_> {
                     break;
                 }
                 if raw(at) && self.is_clippable(at) {
-                    clips.extend(self.clip(at, RESULT_CLIP));
+                    clips.extend(clip(context, at, RESULT_CLIP));
                 }
             }
         }
@@ -165,13 +227,6 @@ impl Work<'_> {
         ripe && *tool != *OWN_TOOL && context.original[at].bytes >= CLIPPABLE
     }
 
-    fn clip(&self, at: usize, (head, tail): (usize, usize)) -> Option<Edit> {
-        let entry = &self.plan.context.entries[at];
-        let content = clip_content(entry.content(), entry.id(), head, tail)?;
-        let size = Size::of_content(Content::of(&content));
-        (size.weight() < self.plan.context.original[at].weight()).then(|| Edit { clip: Some((head, tail)), ..Edit::replace(at, content, size) })
-    }
-
     /// User messages that are clipped because a person's words are above the limit: the heaviest first, long after they were read.
     fn heavy_words(&self, mut words: Size, raw: impl Fn(usize) -> bool) -> Vec<Edit> {
         let context = self.plan.context;
@@ -187,13 +242,21 @@ impl Work<'_> {
             if !self.plan.above_limit(words) {
                 break;
             }
-            if let Some(clip) = self.clip(at, USER_CLIP) {
+            if let Some(clip) = clip(context, at, USER_CLIP) {
                 words = words.saturating_sub(context.original[at]) + clip.size;
                 clips.push(clip);
             }
         }
         clips
     }
+}
+
+/// An original cut to head and tail; `None` if that is not lighter.
+fn clip(context: &Context, at: usize, (head, tail): (usize, usize)) -> Option<Edit> {
+    let entry = &context.entries[at];
+    let content = clip_content(entry.content(), entry.id(), head, tail)?;
+    let size = Size::of_content(Content::of(&content));
+    (size.weight() < context.original[at].weight()).then(|| Edit { clip: Some((head, tail)), ..Edit::replace(at, content, size) })
 }
 
 /// What a compaction carries of the system prompt: no part of the conversation.
@@ -204,12 +267,12 @@ fn system_weight(entry: &Entry) -> u64 {
     }
 }
 
-fn text_block(text: &str) -> String {
+pub(super) fn text_block(text: &str) -> String {
     format!("{{\"type\":\"text\",\"text\":{}}}", serde_json::Value::from(text))
 }
 
 /// A person's own content, untouched, with one more text block.
-fn with_block(user: &Entry, text: &str) -> String {
+pub(super) fn with_block(user: &Entry, text: &str) -> String {
     let content = user.content();
     let own = if content.string().is_some() {
         format!("{{\"type\":\"text\",\"text\":{}}}", content.raw())

@@ -21,6 +21,34 @@ pub enum Draft {
     },
 }
 
+/// When the host asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    /// At a turn's end.
+    TurnEnd,
+    /// The agent is about to settle.
+    Settling,
+    /// A request is about to leave and there was no boundary since the branch grew.
+    Request,
+    /// The provider refused the last request for its size.
+    Refused,
+    /// A person asks for it, with or without a run.
+    Asked,
+}
+
+impl Moment {
+    /// How many edits may be appended now to a branch of so many entries: the host's cost for each grows with the branch, and its screen
+    /// stands still meanwhile. What is left is shown by the overlay.
+    pub fn edits(self, entries: usize) -> usize {
+        let at_once = (1_000_000 / entries.max(1)).max(20);
+        match self {
+            Moment::TurnEnd | Moment::Refused => at_once,
+            Moment::Settling => at_once.saturating_mul(10),
+            Moment::Request | Moment::Asked => 0,
+        }
+    }
+}
+
 /// What a boundary decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -28,9 +56,53 @@ pub enum Decision {
     Quiet,
     /// The trigger is reached, but nothing is done, for this reason.
     Deferred(Deferral),
+    /// Nothing new, but edits that a commit promised are still to be written. They change nothing that is shown.
+    Recovery(Recovery),
     /// One rewrite of what is shown.
     Commit(Commit),
 }
+
+/// Edits that were promised earlier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// As many of them as may be written now, in the order of writing.
+    pub drafts: Vec<Draft>,
+    /// How many are left after these.
+    pub left: usize,
+    /// Why no commit came with them, where the trigger was reached.
+    pub deferral: Option<Deferral>,
+}
+
+/// A request that must not leave; tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverFence {
+    /// What it is estimated to hold.
+    pub estimate: u64,
+    /// How far off that may be.
+    pub margin: u64,
+    /// The budget.
+    pub budget: u64,
+    /// The model's context window.
+    pub window: u64,
+    /// The heaviest entry that is shown, and its tokens.
+    pub largest: Option<(String, u64)>,
+}
+
+impl std::fmt::Display for OverFence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let OverFence { estimate, margin, budget, window, .. } = self;
+        write!(
+            f,
+            "the request was not sent: it holds about {estimate} tokens (give or take {margin}), which leaves no room in a budget of {budget} and a context window of {window}, and nothing is left to fold or to clip"
+        )?;
+        if let Some((entry, tokens)) = &self.largest {
+            write!(f, "; the heaviest entry in it is {entry} with about {tokens} tokens")?;
+        }
+        f.write_str(". Take a model with a larger context window, go back before that entry, or compact")
+    }
+}
+
+impl std::error::Error for OverFence {}
 
 /// What made a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +111,10 @@ pub enum Trigger {
     Band,
     /// The next request would not have fitted.
     Fence,
+    /// The provider refused the last request for its size.
+    Overflow,
+    /// A person asked: every mark, no floor.
+    Person,
 }
 
 impl Trigger {
@@ -47,6 +123,8 @@ impl Trigger {
         match self {
             Trigger::Band => "band",
             Trigger::Fence => "fence",
+            Trigger::Overflow => "overflow",
+            Trigger::Person => "person",
         }
     }
 }
@@ -54,8 +132,10 @@ impl Trigger {
 /// A commit, as drafts and as numbers (tokens).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The record first, then the edits, in an order in which every prefix keeps calls and results paired.
+    /// The record first, then as many edits as may be written now, in an order in which every prefix keeps calls and results paired.
     pub drafts: Vec<Draft>,
+    /// How many promised edits are left to later boundaries; the overlay shows them meanwhile.
+    pub left: usize,
     /// Why now.
     pub trigger: Trigger,
     /// Occupancy before.

@@ -7,25 +7,28 @@
 //! |---|---|
 //! | here | observing entries, deciding at a boundary |
 //! | `decision` | what a boundary answers |
+//! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
 //! | `shortfall` | what keeps a window above its target |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
 
 mod decision;
+mod promises;
 mod recovery;
 mod shortfall;
 mod status;
 
 pub use crate::fold::COMMIT_RECORD;
-pub use decision::{Commit, Decision, Deferral, Draft, Trigger};
+pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
 
 use crate::config::Settings;
-use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Record, Shown, Units, brief_bound};
+use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
 use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
+use promises::Promises;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The runtime's view of one branch.
@@ -41,8 +44,7 @@ pub struct Session {
     lattice: Lattice,
     /// The digests that records hold for what they folded.
     digests: BTreeMap<usize, Digest>,
-    /// Targets that records promised and whose edits are not seen yet.
-    promised: BTreeSet<usize>,
+    promises: Promises,
     /// Sum of what can be moved: shown, ripe, not held, editable, nobody else's.
     movable: Size,
     /// A person's words in the window; a carrier counts its own content only.
@@ -72,7 +74,7 @@ impl Session {
             occupancy: Occupancy::new(),
             lattice: Lattice::default(),
             digests: BTreeMap::new(),
-            promised: BTreeSet::new(),
+            promises: Promises::default(),
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
@@ -91,7 +93,7 @@ impl Session {
         let at = self.context.push(entry, size);
         match entry.kind() {
             Kind::ContextEdit { target, omits } => self.edit(target, *omits, entry),
-            Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => self.record(entry),
+            Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => self.record(at, entry),
             Kind::Compaction { first_kept } => self.compacted(at, first_kept.as_deref(), size),
             Kind::ModelChange { model } => self.occupancy.model(model),
             Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() => {
@@ -130,49 +132,62 @@ impl Session {
 
     fn edit(&mut self, target: &str, omits: bool, edit: &Entry) {
         let Some(&at) = self.context.by_id.get(target) else { return };
-        let before = self.context.shown[at];
+        if self.promises.keeps(at, edit) {
+            return;
+        }
+        self.promises.end(at);
+        self.take_out(at);
+        if !(omits && self.is_failed_attempt(at)) {
+            self.context.foreign.insert(at);
+        }
+        self.occupancy.changed();
         // An edit of what a compaction left out is no longer looked at.
-        let in_context = at >= self.context.kept_from();
-        let after = if in_context { Size::of_edited(&self.context.entries[at], edit) } else { before };
-        let (grown, gone) = (after.saturating_sub(before), before.saturating_sub(after));
-        let was_movable = self.context.is_movable(at);
-        let ours = self.promised.remove(&at);
-        if ours {
-            let (bytes, images) = before.minus(after);
-            self.occupancy.freed(bytes, images);
-        } else {
-            if !(omits && self.is_failed_attempt(at)) {
-                self.context.foreign.insert(at);
-            }
-            self.occupancy.added(grown);
-            self.occupancy.taken(gone);
-            self.occupancy.changed();
+        if at < self.context.kept_from() {
+            return self.put_in(at);
         }
-        if was_movable {
-            self.movable = self.movable.saturating_sub(before);
-        }
-        let carries = ours && !omits && self.lattice.carriers.contains_key(&at);
-        if self.context.entries[at].kind() == &Kind::Message(Role::User) {
-            let own = |shown: Size| if carries { self.context.original[at] } else { shown };
-            let was = if self.carried(at) { self.context.original[at] } else { before };
-            self.words = self.words.saturating_sub(was) + own(after);
-        }
-        self.context.shown[at] = after;
-        if in_context {
-            self.context.state[at] = match edit.replacement() {
-                None => Shown::Gone,
-                Some(content) if content.raw() == self.context.entries[at].content().raw() => Shown::Raw,
-                Some(_) => Shown::Replaced,
-            };
-        }
+        let before = self.context.shown[at];
+        let after = Size::of_edited(&self.context.entries[at], edit);
+        self.occupancy.added(after.saturating_sub(before));
+        self.occupancy.taken(before.saturating_sub(after));
+        let own = self.context.entries[at].content().raw();
+        let state = match edit.replacement() {
+            None => Shown::Gone,
+            Some(content) if content.raw() == own => Shown::Raw,
+            Some(_) => Shown::Replaced,
+        };
+        self.show(at, after, state, None);
+        self.put_in(at);
+    }
+
+    /// Before something changes what an entry shows, or whether it may be moved.
+    fn take_out(&mut self, at: usize) {
         if self.context.is_movable(at) {
-            self.movable = self.movable + after;
+            self.movable = self.movable.saturating_sub(self.context.shown[at]);
         }
-        if carries {
-            let own = if self.context.entries[at].kind() == &Kind::Message(Role::User) { self.context.original[at].bytes } else { 0 };
-            self.lattice.placed(at, after.bytes.saturating_sub(own));
-        } else {
-            self.lattice.placeholders.remove(&at);
+    }
+
+    /// After it.
+    fn put_in(&mut self, at: usize) {
+        if self.context.is_movable(at) {
+            self.movable = self.movable + self.context.shown[at];
+        }
+    }
+
+    /// An entry is shown with another content from here on, which may hold a placeholder of so many bytes.
+    fn show(&mut self, at: usize, after: Size, state: Shown, placeholder: Option<u64>) {
+        let before = self.context.shown[at];
+        if self.context.entries[at].kind() == &Kind::Message(Role::User) {
+            // A carrier counts its own content only.
+            let own = self.context.original[at];
+            let was = if self.carried(at) { own } else { before };
+            self.words = self.words.saturating_sub(was) + if placeholder.is_some() { own } else { after };
+        }
+        (self.context.shown[at], self.context.state[at]) = (after, state);
+        match placeholder {
+            Some(bytes) => self.lattice.placed(at, bytes),
+            None => {
+                self.lattice.placeholders.remove(&at);
+            }
         }
     }
 
@@ -197,7 +212,7 @@ impl Session {
         }
     }
 
-    fn record(&mut self, entry: &Entry) {
+    fn record(&mut self, position: usize, entry: &Entry) {
         let Some(record) = Record::parse(entry) else { return };
         let Some(folds) = record.folds(&self.context, &self.lattice) else { return };
         let mut claimed = BTreeSet::new();
@@ -208,9 +223,34 @@ impl Session {
             self.lattice.insert(fold, units);
         }
         self.cuts.apply(&claimed);
-        self.promised = record.promises.iter().filter_map(|(target, _)| self.context.by_id.get(target).copied()).collect();
         self.occupancy.changed();
         self.since_commit = Some(Size::default());
+        for (index, (target, promise)) in record.promises.into_iter().enumerate() {
+            let Some(&at) = self.context.by_id.get(&target) else { continue };
+            if at >= self.context.kept_from() && at < position {
+                self.promises.make((position, index), at, promise);
+                self.promised(at, promise);
+            }
+        }
+    }
+
+    /// What a record promises is shown from its place on, whether its edit is there yet or not.
+    fn promised(&mut self, at: usize, promise: Promise) {
+        let entry = &self.context.entries[at];
+        let is_user = entry.kind() == &Kind::Message(Role::User);
+        let gives_back = |digest| is_user && Digest::of(entry.content().raw().as_bytes()) == digest;
+        let state = match promise.digest {
+            None => Shown::Gone,
+            Some(digest) if gives_back(digest) => Shown::Raw,
+            Some(_) => Shown::Replaced,
+        };
+        let carries = state == Shown::Replaced && promise.clip.is_none() && self.lattice.carriers.contains_key(&at);
+        let own = if is_user { self.context.original[at].bytes } else { 0 };
+        let (bytes, images) = self.context.shown[at].minus(promise.size);
+        self.occupancy.freed(bytes, images);
+        self.take_out(at);
+        self.show(at, promise.size, state, carries.then(|| promise.size.bytes.saturating_sub(own)));
+        self.put_in(at);
     }
 
     /// The host compacted the window itself: what is before the kept range is gone from it, and the walk begins anew over what is kept.
@@ -235,7 +275,7 @@ impl Session {
         }
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
-        self.promised.retain(|&target| target >= kept);
+        self.promises.end_before(kept);
         self.cuts = Cuts::new(self.policy.clone());
         let newest_user = self.context.newest_user();
         for unit in 0..self.context.units.len() {
@@ -255,24 +295,42 @@ impl Session {
         self.occupancy.changed();
     }
 
-    /// Decides what to append at a turn's end. Below the band this costs the same however long the session is; at the band it looks
-    /// at the marks.
-    pub fn boundary(&self) -> Decision {
-        let before = self.occupancy.tokens();
-        let fence = self.band.over_fence(before, self.occupancy.margin(&self.band));
-        if before < self.band.max_target && !fence {
-            return Decision::Quiet;
+    /// Decides what to append at this moment. Below the band this costs the same however long the session is; at the band it looks at the
+    /// marks.
+    pub fn boundary(&self, moment: Moment) -> Decision {
+        let limit = moment.edits(self.context.entries.len());
+        let decision = self.decide(moment, limit);
+        let deferral = match decision {
+            Decision::Quiet => None,
+            Decision::Deferred(deferral) => Some(deferral),
+            Decision::Commit(_) | Decision::Recovery(_) => return decision,
+        };
+        match self.writing(limit, Vec::new()) {
+            (drafts, _) if drafts.is_empty() => decision,
+            (drafts, left) => Decision::Recovery(Recovery { drafts, left, deferral }),
         }
-        if !fence && self.occupancy.waiting() {
-            return Decision::Deferred(Deferral::WaitingForAnswer);
-        }
-        if !fence && self.since_commit.is_some_and(|since| self.tokens_at_most(since) < self.band.budget / 20) {
-            return Decision::Deferred(Deferral::Rearm);
-        }
-        self.commit(before, if fence { Trigger::Fence } else { Trigger::Band })
     }
 
-    fn commit(&self, before: u64, trigger: Trigger) -> Decision {
+    fn decide(&self, moment: Moment, limit: usize) -> Decision {
+        let before = self.occupancy.tokens();
+        let fence = self.is_over_fence(before);
+        let trigger = match moment {
+            Moment::Asked => Trigger::Person,
+            Moment::Refused => Trigger::Overflow,
+            _ if fence => Trigger::Fence,
+            Moment::TurnEnd | Moment::Settling if before >= self.band.max_target => Trigger::Band,
+            Moment::TurnEnd | Moment::Settling | Moment::Request => return Decision::Quiet,
+        };
+        if trigger == Trigger::Band && self.occupancy.waiting() {
+            return Decision::Deferred(Deferral::WaitingForAnswer);
+        }
+        if trigger == Trigger::Band && self.since_commit.is_some_and(|since| self.tokens_at_most(since) < self.band.budget / 20) {
+            return Decision::Deferred(Deferral::Rearm);
+        }
+        self.commit(before, trigger, limit)
+    }
+
+    fn commit(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
         let target = self.band.target(self.occupancy.immovable(self.movable));
         let planner = Planner {
             context: &self.context,
@@ -283,25 +341,54 @@ impl Session {
             words_limit: self.band.budget / 10,
             rate: self.occupancy.rate_mean(),
             words: self.words,
+            takes_all: trigger == Trigger::Person,
         };
+        let estimate = |(bytes, images)| self.occupancy.after_freeing(bytes, images);
         let marks = self.cuts.marks(&self.context);
-        let Some(plan) = planner.plan(&marks, target, |(bytes, images)| self.occupancy.after_freeing(bytes, images)) else {
-            return Decision::Deferred(if self.context.holds() { Deferral::NothingButHeld } else { Deferral::NothingRipe });
-        };
-        let (bytes, images) = plan.freed();
-        let after = self.occupancy.after_freeing(bytes, images);
+        let plan = planner.plan(&marks, target, estimate);
+        let after = estimate(plan.freed());
+        let nothing = Decision::Deferred(if self.context.holds() { Deferral::NothingButHeld } else { Deferral::NothingRipe });
+        let urgent = matches!(trigger, Trigger::Fence | Trigger::Overflow);
+        if !plan.folds() && !urgent {
+            return nothing;
+        }
         if trigger == Trigger::Band && before.saturating_sub(after) < self.band.budget / 50 {
             return Decision::Deferred(Deferral::BelowFloor);
         }
-        let outcome = plan.outcome();
+        let mut outcome = plan.outcome();
+        let left_over = estimate(outcome.freed(&self.context));
+        if urgent && (trigger == Trigger::Overflow || self.is_over_fence(left_over)) {
+            let goal = self.band.budget / 5 * 3 + self.band.budget % 5 * 3 / 5;
+            planner.first_show(&mut outcome, &self.settings.blacklist_auto_fold_tools, |freed| estimate(freed) <= goal);
+        }
+        if outcome.edits.is_empty() {
+            return nothing;
+        }
         let shortfall = (after > target).then(|| self.shortfall(after, after - target, &outcome));
         let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &outcome.folds, &outcome.edits);
         let parents = outcome.folds.iter().filter(|(fold, _)| fold.kind == FoldKind::Consolidated).count();
         let (folds, hidden_users, clips) = (outcome.folds.len(), outcome.hidden_users, outcome.clips);
-        let target_of = |at: usize| self.context.entries[at].id().to_owned();
-        let edits = outcome.edits.into_iter().map(|edit| Draft::ContextEdit { target: target_of(edit.at), replacement: edit.content });
+        let (edits, left) = self.writing(limit, outcome.edits);
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
-        Decision::Commit(Commit { drafts, trigger, before, target, after, folds, parents, hidden_users, clips, shortfall })
+        Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds, parents, hidden_users, clips, shortfall })
+    }
+
+    fn is_over_fence(&self, tokens: u64) -> bool {
+        self.band.over_fence(tokens, self.occupancy.margin(&self.band))
+    }
+
+    /// Whether the next request may leave, overlay and all.
+    ///
+    /// # Errors
+    /// [`OverFence`] where it may not: the provider would have no room to answer, or would refuse it. Walks the window.
+    pub fn fence(&self) -> Result<(), OverFence> {
+        let estimate = self.occupancy.tokens();
+        if !self.is_over_fence(estimate) {
+            return Ok(());
+        }
+        let largest = self.context.in_context().max_by_key(|&at| (self.context.shown[at].weight(), std::cmp::Reverse(at)));
+        let largest = largest.map(|at| (self.context.entries[at].id().to_owned(), self.tokens_at_most(self.context.shown[at])));
+        Err(OverFence { estimate, margin: self.margin(), budget: self.band.budget, window: self.band.window, largest })
     }
 
     fn tokens_at_most(&self, size: Size) -> u64 {

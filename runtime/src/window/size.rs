@@ -81,11 +81,6 @@ impl Size {
         }
     }
 
-    /// A content given as JSON text.
-    pub(crate) fn of_json(content: &str) -> Self {
-        Self::of_content(Content::of(content))
-    }
-
     /// What is left when `other` is taken away; never below nothing.
     pub fn saturating_sub(self, other: Size) -> Size {
         Size { bytes: self.bytes.saturating_sub(other.bytes), images: self.images.saturating_sub(other.images) }

@@ -1,0 +1,52 @@
+//! What a record promised to show, derived again from the originals.
+//!
+//! A deterministic brief is a function of what it stands for and of its bound, so no text has to be stored twice. The caller compares with
+//! the digest that was promised: what comes out here is right or is not used.
+
+use super::brief::{Bound, Child, brief, parent_brief};
+use super::clip::clip_content;
+use super::context::Context;
+use super::lattice::{Fold, Lattice};
+use super::record::Promise;
+use super::text::{placeholder, result_line};
+use super::write::{text_block, with_block};
+use crate::journal::{Entry, Kind, Role};
+
+/// The content promised of an entry; `None` where there is nothing to derive it from.
+pub(crate) fn promised_content(context: &Context, lattice: &Lattice, at: usize, promise: &Promise) -> Option<String> {
+    let entry = &context.entries[at];
+    if let Some((head, tail)) = promise.clip {
+        return clip_content(entry.content(), entry.id(), head, tail);
+    }
+    if let Some(fold) = lattice.carriers.get(&at) {
+        let text = placeholder_of(context, lattice, &lattice.folds[fold], promise.bound);
+        return Some(if entry.kind() == &Kind::Message(Role::User) { with_block(entry, &text) } else { format!("[{}]", text_block(&text)) });
+    }
+    let batch = context.unit_of[at].map(|unit| &context.units[unit].entries);
+    if let Some(fold) = batch.and_then(|batch| batch.iter().find_map(|other| lattice.carriers.get(other))) {
+        return Some(format!("[{}]", text_block(&result_line(fold))));
+    }
+    Some(entry.content().raw().to_owned())
+}
+
+/// A fold's placeholder, written again.
+fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold, chars: usize) -> String {
+    let entries: Vec<&Entry> = fold.parts.iter().map(|&at| &context.entries[at]).collect();
+    let hidden: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind() == &Kind::Message(Role::User)).collect();
+    let bound = |source: u64| Bound { chars, bytes: usize::try_from(source / 4).unwrap_or(usize::MAX) };
+    let own = context.weight(fold.parts.iter().copied());
+    let brief = if fold.children.is_empty() {
+        brief(&entries, &hidden, bound(own))
+    } else {
+        let children = || fold.children.iter().filter_map(|child| lattice.folds.get(child));
+        // A child that was never shown stands in no edit that would tell its size.
+        let size = |child: &Fold| match child.placeholder {
+            0 => placeholder_of(context, lattice, child, chars).len() as u64,
+            known => known,
+        };
+        let told: Vec<Child> =
+            children().map(|child| Child { id: child.id.to_string(), kind: child.kind, entries: child.entries, gist: child.gist.clone() }).collect();
+        parent_brief(&told, &entries, &hidden, bound(children().map(size).sum::<u64>() + own))
+    };
+    placeholder(&fold.id, fold.kind, fold.entries, context.entries[fold.first].id(), context.entries[fold.last].id(), &brief)
+}
