@@ -102,6 +102,8 @@ impl Host {
 
     /// Compacts as Pi does, with somebody else's summaries. `None` if there was nothing to compact.
     pub fn compact(&mut self, keep_recent: u64, summarizer: &mut dyn FnMut(&Summarize<'_>) -> String) -> Option<Entry> {
+        // Pi summarizes its own projection: what an extension shows over it is not in there.
+        self.lay_over([]).expect("nothing is refused where nothing is shown");
         let plan = self.plan_compaction(keep_recent)?;
         let previous = plan.previous.as_deref();
         let mut history = || summarizer(&Summarize { part: Part::History, previous, messages: &plan.history });

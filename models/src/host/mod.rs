@@ -25,7 +25,7 @@ use fold_runtime::journal::{Branch, Content, Entry, Kind, Role, Usage};
 use fold_runtime::session::Draft;
 use ids::Ids;
 use line::{iso, quote};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -465,10 +465,34 @@ impl Host {
         &self.window.shown
     }
 
-    /// The same, made from the journal and nothing else.
+    /// The same, made from the journal, what an extension shows over it, and nothing else.
     pub fn rebuild(&self) -> Vec<Arc<Shown>> {
         let branch = Branch::to(&self.journal, self.leaf().map(Entry::id));
-        window::from_scratch(&branch.entries, &self.model)
+        let over = self.window.overlay().map(|(at, edit)| edit.cloned().unwrap_or_else(|| over(self.branch[at].id(), None)));
+        window::from_scratch(&branch.entries.iter().cloned().chain(over).collect::<Vec<_>>(), &self.model)
+    }
+
+    /// Shows contents over the branch in every request from here on, as an extension does that rewrites a request before it leaves: target
+    /// and content as JSON, `None` omits. What was shown over it before, and is not named, is as the branch has it again.
+    ///
+    /// # Errors
+    /// A sentence when a target is not on the active branch or cannot be edited, or a content is no JSON.
+    pub fn lay_over<'a>(&mut self, overlay: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<(), String> {
+        let mut by_position = BTreeMap::new();
+        for (target, content) in overlay {
+            let at = self.position(target).ok_or_else(|| format!("Entry {target} is not on the active branch"))?;
+            if !editable(&self.branch[at]) {
+                return Err(format!("Entry {target} does not contribute editable model content"));
+            }
+            if content.is_some_and(|content| serde_json::from_str::<serde::de::IgnoredAny>(content).is_err()) {
+                return Err(format!("what is shown over entry {target} is no JSON"));
+            }
+            by_position.insert(at, content.map(|content| over(target, Some(content))));
+        }
+        if !by_position.is_empty() || self.window.overlay().next().is_some() {
+            self.window.lay_over(&self.branch, &self.journal, by_position, &self.model);
+        }
+        Ok(())
     }
 
     /// Whether an entry of the branch is in context, shown or omitted: an edit of it would be seen.
@@ -500,6 +524,13 @@ impl Host {
     pub fn token_model(&self) -> &TokenModel {
         &self.model
     }
+}
+
+/// An edit that stands in no journal.
+fn over(target: &str, content: Option<&str>) -> Entry {
+    let replacement = content.map_or("null".to_owned(), |content| format!("{{\"content\":{content}}}"));
+    let line = format!("{{\"type\":\"context_edit\",\"id\":\"over\",\"targetId\":{},\"replacement\":{replacement}}}", quote(target));
+    Entry::parse(&line).expect("an edit is an entry")
 }
 
 /// Whether Pi takes an edit of an entry.

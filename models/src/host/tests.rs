@@ -311,8 +311,8 @@ impl Draw {
     }
 }
 
-fn step(host: &mut Host, draw: &mut Draw, forks: &mut u32, kinds: &mut [usize; 13]) {
-    let kind = draw.below(13);
+fn step(host: &mut Host, draw: &mut Draw, forks: &mut u32, kinds: &mut [usize; 14]) {
+    let kind = draw.below(14);
     kinds[kind] += 1;
     let some_id = |host: &Host, draw: &mut Draw| host.branch().get(draw.below(host.branch().len().max(1))).map(|entry| entry.id().to_owned());
     match kind {
@@ -346,6 +346,13 @@ fn step(host: &mut Host, draw: &mut Draw, forks: &mut u32, kinds: &mut [usize; 1
                 host.compact(500, &mut |call| format!("{} messages", call.messages.len()));
             }
         }
+        12 => {
+            let contents = [None, Some("[]"), Some(r#"[{"type":"text","text":"over"}]"#)];
+            let over: Vec<(String, Option<&str>)> =
+                (0..draw.below(4)).filter_map(|_| Some((some_id(host, draw)?, contents[draw.below(3)]))).collect();
+            // What cannot be edited refuses the whole, and nothing changes.
+            let _ = host.lay_over(over.iter().map(|(id, content)| (id.as_str(), *content)));
+        }
         _ => {
             let Some(to) = some_id(host, draw) else { return };
             if draw.below(2) == 0 {
@@ -360,7 +367,7 @@ fn step(host: &mut Host, draw: &mut Draw, forks: &mut u32, kinds: &mut [usize; 1
 
 #[test]
 fn the_kept_window_equals_one_made_from_nothing_on_random_journals() {
-    let (mut kinds, mut forks, mut rewrites) = ([0; 13], 0, 0);
+    let (mut kinds, mut forks, mut rewrites) = ([0; 14], 0, 0);
     for seed in 0..150 {
         let mut draw = Draw(seed);
         let mut host = host();
@@ -395,7 +402,7 @@ fn the_same_steps_write_the_same_journal() {
     let run = || {
         let (mut draw, mut host, mut forks) = (Draw(9), host(), 0);
         for _ in 0..200 {
-            step(&mut host, &mut draw, &mut forks, &mut [0; 13]);
+            step(&mut host, &mut draw, &mut forks, &mut [0; 14]);
         }
         Digest::of(host.file().as_bytes())
     };

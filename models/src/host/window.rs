@@ -71,6 +71,10 @@ pub(super) struct Window {
     pub(super) tokens: u64,
     /// Pi's estimate of all messages.
     pub(super) estimate: u64,
+    /// The newest edit of each target in context: positions on the branch, and in the journal.
+    edits: BTreeMap<usize, usize>,
+    /// What an extension shows over the branch: an edit that is on no branch, or an omission.
+    overlay: BTreeMap<usize, Option<Entry>>,
     /// The message each entry of the journal gives its content to, original or edit, once read.
     read: Vec<Option<Arc<Shown>>>,
     pub(super) previous: Vec<Arc<Shown>>,
@@ -88,6 +92,9 @@ impl Window {
             Kind::ContextEdit { target, .. } => {
                 self.changed_at = Some(position);
                 if let Some(target) = tree.position(branch, target) {
+                    // What is written wins; whoever shows something over it says so again.
+                    self.overlay.remove(&target);
+                    self.edits.insert(target, at);
                     self.edit(branch, target, at, known, model);
                 }
             }
@@ -141,6 +148,11 @@ impl Window {
             let projected = projection(&pair);
             projected[0].messages.first().map(|message| self.keep(at, Shown::read(target, source, Some(edit), message, model)))
         };
+        self.replace(target, shown);
+    }
+
+    /// Puts another message, or none, in the place of an entry's.
+    fn replace(&mut self, target: usize, shown: Option<Arc<Shown>>) {
         match (self.find(target), shown) {
             (Ok(index), Some(shown)) => {
                 self.take(index);
@@ -149,6 +161,30 @@ impl Window {
             (Ok(index), None) => self.take(index),
             (Err(index), Some(shown)) => self.put(index, shown),
             (Err(_), None) => {}
+        }
+    }
+
+    /// Shows these contents over the branch, and nothing else over it.
+    pub(super) fn lay_over(&mut self, branch: &[Entry], journal: &[Entry], overlay: BTreeMap<usize, Option<Entry>>, model: &TokenModel) {
+        let content = |edit: &Option<Entry>| edit.as_ref().and_then(Entry::replacement).map(|content| content.raw().to_owned());
+        let before = std::mem::replace(&mut self.overlay, overlay);
+        let differs = |at: &&usize| before.get(*at).map(content) != self.overlay.get(*at).map(content);
+        let changed: Vec<usize> = before.keys().chain(self.overlay.keys().filter(|at| !before.contains_key(at))).filter(differs).copied().collect();
+        for target in changed {
+            if !self.holds(branch, target) {
+                continue;
+            }
+            let written = self.edits.get(&target).map(|at| &journal[*at]);
+            let edit = match self.overlay.get(&target) {
+                Some(over) => over.as_ref(),
+                None => written,
+            };
+            let omits = matches!(self.overlay.get(&target), Some(None));
+            let pair: Vec<Entry> = std::iter::once(&branch[target]).chain(edit).cloned().collect();
+            let projected = projection(&pair);
+            let message = projected[0].messages.first().filter(|_| !omits);
+            let shown = message.map(|message| Arc::new(Shown::read(target, &branch[target], edit, message, model)));
+            self.replace(target, shown);
         }
     }
 
@@ -180,11 +216,19 @@ impl Window {
         }
     }
 
+    /// What is shown over the branch: position, and the content's edit.
+    pub(super) fn overlay(&self) -> impl Iterator<Item = (usize, Option<&Entry>)> {
+        self.overlay.iter().map(|(at, edit)| (*at, edit.as_ref()))
+    }
+
     /// Makes the window of a branch, reading only what was never read.
     pub(super) fn remake(&mut self, branch: &[Entry], tree: Tree<'_>, model: &TokenModel) {
         self.anchor(branch, tree);
         let context = projection(branch);
         let edits = edits(&context);
+        self.overlay.clear();
+        let standing = edits.iter().filter_map(|(target, edit)| Some((tree.position(branch, target)?, tree.at(edit))));
+        self.edits = standing.collect();
         self.shown.clear();
         (self.head, self.tokens, self.estimate) = (0, 0, 0);
         for projected in &context {
