@@ -5,8 +5,10 @@
 
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
-use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Session};
+use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Moment, Session};
+use fold_runtime::window::Size;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A bug to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,11 +41,15 @@ pub enum Sabotage {
     ForgetsHold,
     /// A commit stops half way to the target it states.
     StopsEarly,
+    /// A request over the fence is sent.
+    SendsOverFence,
+    /// What a commit promised and did not write is forgotten when the session is opened again.
+    ForgetsOverlay,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 14] = [
+    pub const ALL: [(Sabotage, &'static str); 16] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -58,6 +64,8 @@ impl Sabotage {
         (Sabotage::ReversesEdits, "reverses-edits"),
         (Sabotage::ForgetsHold, "forgets-hold"),
         (Sabotage::StopsEarly, "stops-early"),
+        (Sabotage::SendsOverFence, "sends-over-fence"),
+        (Sabotage::ForgetsOverlay, "forgets-overlay"),
     ];
 }
 
@@ -102,13 +110,13 @@ impl Saboteur {
     }
 
     /// What the runtime is said to have decided.
-    pub fn decides(&mut self, honest: Decision, branch: &[Entry], settings: &Settings, window: u64) -> Decision {
+    pub fn decides(&mut self, honest: Decision, moment: Moment, branch: &[Entry], settings: &Settings, window: u64) -> Decision {
         self.boundaries += 1;
         match (self.what, honest) {
             (Sabotage::CommitsBelowTrigger, Decision::Quiet) if self.boundaries.is_multiple_of(8) => {
                 let mut eager = settings.clone();
                 eager.thresholds.max_target_ppm = eager.thresholds.min_target_ppm + 1;
-                Session::open(branch, &eager, window).map_or(Decision::Quiet, |session| match session.boundary() {
+                Session::open(branch, &eager, window).map_or(Decision::Quiet, |session| match session.boundary(moment) {
                     commit @ Decision::Commit(_) => commit,
                     _ => Decision::Quiet,
                 })
@@ -116,17 +124,17 @@ impl Saboteur {
             (Sabotage::IgnoresConsolidation, Decision::Commit(commit)) if commit.parents > 0 => {
                 let mut flat = settings.clone();
                 flat.thresholds.consolidate_after = usize::MAX / 2;
-                Session::open(branch, &flat, window).map_or(Decision::Commit(commit), |session| session.boundary())
+                Session::open(branch, &flat, window).map_or(Decision::Commit(commit), |session| session.boundary(moment))
             }
             (Sabotage::ForgetsHold, Decision::Commit(commit)) if !settings.blacklist_auto_fold_tools.is_empty() => {
                 let mut free = settings.clone();
                 free.blacklist_auto_fold_tools.clear();
-                Session::open(branch, &free, window).map_or(Decision::Commit(commit), |session| session.boundary())
+                Session::open(branch, &free, window).map_or(Decision::Commit(commit), |session| session.boundary(moment))
             }
             (Sabotage::StopsEarly, Decision::Commit(commit)) if commit.shortfall.is_none() => {
                 let mut lazy = settings.clone();
                 lazy.thresholds.min_target_ppm = lazy.thresholds.min_target_ppm.midpoint(lazy.thresholds.max_target_ppm);
-                match Session::open(branch, &lazy, window).map(|session| session.boundary()) {
+                match Session::open(branch, &lazy, window).map(|session| session.boundary(moment)) {
                     Ok(Decision::Commit(early)) => Decision::Commit(Commit { target: commit.target, shortfall: None, ..early }),
                     _ => Decision::Commit(commit),
                 }
@@ -137,6 +145,16 @@ impl Saboteur {
             }
             (_, decision) => decision,
         }
+    }
+
+    /// Whether a request that must not be sent is sent.
+    pub fn sends_all_the_same(&self) -> bool {
+        self.what == Sabotage::SendsOverFence
+    }
+
+    /// Whether a session that was opened again shows nothing over its branch.
+    pub fn forgets_overlay(&self) -> bool {
+        self.what == Sabotage::ForgetsOverlay
     }
 
     /// What is appended at a boundary where the runtime decided nothing.
@@ -198,7 +216,9 @@ impl Saboteur {
             | Sabotage::StaleMeasurement
             | Sabotage::IgnoresConsolidation
             | Sabotage::ForgetsHold
-            | Sabotage::StopsEarly => return,
+            | Sabotage::StopsEarly
+            | Sabotage::SendsOverFence
+            | Sabotage::ForgetsOverlay => return,
         }
         seal(drafts);
     }
@@ -219,6 +239,12 @@ fn in_a_placeholder(drafts: &mut [Draft], change: impl Fn(&str) -> String) {
     }
 }
 
+/// What a content weighs.
+fn size_of(content: &str) -> Size {
+    let entry = Entry::parse(&format!("{{\"type\":\"custom_message\",\"id\":\"\",\"content\":{content}}}"));
+    entry.map_or(Size::default(), |entry| Size::of_original(&entry))
+}
+
 fn in_the_record(drafts: &mut [Draft], change: impl FnOnce(&mut Value)) {
     let Some(Draft::Custom { data, .. }) = drafts.first_mut() else { return };
     let Ok(mut value) = serde_json::from_str::<Value>(data) else { return };
@@ -228,11 +254,29 @@ fn in_the_record(drafts: &mut [Draft], change: impl FnOnce(&mut Value)) {
 
 /// Makes the record promise what the drafts now do, so that the bug is not betrayed by a clumsy forgery.
 fn seal(drafts: &mut [Draft]) {
+    let mut clips: BTreeMap<String, Value> = BTreeMap::new();
+    in_the_record(drafts, |data| {
+        let edits = data["edits"].as_array().into_iter().flatten();
+        clips = edits.filter_map(|edit| Some((edit["target"].as_str()?.to_owned(), edit.get("clip")?.clone()))).collect();
+    });
     let edits: Vec<Value> = drafts
         .iter()
         .filter_map(|draft| match draft {
             Draft::ContextEdit { target, replacement } => {
-                Some(json!([target, replacement.as_ref().map(|content| Digest::of(content.as_bytes()).to_string())]))
+                Some(match replacement {
+                    None => json!({ "target": target }),
+                    Some(content) => {
+                        let Size { bytes, images } = size_of(content);
+                        let mut edit = json!({ "target": target, "sha256": Digest::of(content.as_bytes()).to_string(), "bytes": bytes });
+                        if images > 0 {
+                            edit["images"] = json!(images);
+                        }
+                        if let Some(clip) = clips.get(target) {
+                            edit["clip"] = clip.clone();
+                        }
+                        edit
+                    }
+                })
             }
             Draft::Custom { .. } => None,
         })

@@ -90,6 +90,16 @@ fn a_commit_that_stops_half_way_is_caught() {
     assert_caught(Sabotage::StopsEarly, &["band"]);
 }
 
+#[test]
+fn a_request_over_the_fence_that_is_sent_is_caught() {
+    assert_caught(Sabotage::SendsOverFence, &["fence"]);
+}
+
+#[test]
+fn an_overlay_that_is_dropped_on_reload_is_caught() {
+    assert_caught(Sabotage::ForgetsOverlay, &["durable", "attributed", "append_only", "pairing", "wire_valid"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {

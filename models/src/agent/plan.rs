@@ -207,6 +207,15 @@ pub enum Op {
         /// That content.
         text: Text,
     },
+    /// The process dies the next time the policy's entries are written, and another opens the journal.
+    Crash {
+        /// How many of them are written before.
+        after: u32,
+    },
+    /// Another extension drops the policy's entries the next time there are any.
+    DropDrafts,
+    /// A person asks for a commit.
+    Ask,
     /// The provider begins or ceases to say what an answer cost.
     SetUsage {
         /// Whether it does from here on.
@@ -377,7 +386,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 15] = [
+    pub const NAMES: [&'static str; 18] = [
         "user",
         "answer",
         "idle",
@@ -393,6 +402,9 @@ impl Op {
         "system",
         "foreignEdit",
         "setUsage",
+        "crash",
+        "dropDrafts",
+        "ask",
     ];
 
     /// The kind of op, as a plan names it.
@@ -413,6 +425,9 @@ impl Op {
             Op::System { .. } => "system",
             Op::ForeignEdit { .. } => "foreignEdit",
             Op::SetUsage { .. } => "setUsage",
+            Op::Crash { .. } => "crash",
+            Op::DropDrafts => "dropDrafts",
+            Op::Ask => "ask",
         }
     }
 
@@ -429,7 +444,15 @@ impl Op {
             | Op::Compact { text }
             | Op::System { text }
             | Op::ForeignEdit { text, .. } => text.bytes,
-            Op::Idle { .. } | Op::Resume | Op::Fork { .. } | Op::Tree { .. } | Op::ModelSwitch { .. } | Op::SetUsage { .. } => 0,
+            Op::Idle { .. }
+            | Op::Resume
+            | Op::Fork { .. }
+            | Op::Tree { .. }
+            | Op::ModelSwitch { .. }
+            | Op::SetUsage { .. }
+            | Op::Crash { .. }
+            | Op::DropDrafts
+            | Op::Ask => 0,
         }
     }
 }

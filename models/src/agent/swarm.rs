@@ -34,6 +34,8 @@ features! {
     Idle Resume Fork Tree ModelSwitch Bash Custom CustomMessage BranchSummary Compact System ForeignEdit NoUsage
     // of the frame
     Drift Thresholds Declared Clipping Blacklist Notice Palette
+    // of what goes wrong in the middle, and of a person who asks
+    Crash DropDrafts Ask
 }
 
 use Feature as F;
@@ -332,7 +334,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 13] = [
+        const RATES: [(Feature, u64); 16] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -346,6 +348,9 @@ impl Session {
             (F::Resume, 50),
             (F::Fork, 60),
             (F::Tree, 60),
+            (F::Crash, 30),
+            (F::DropDrafts, 40),
+            (F::Ask, 80),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -381,6 +386,10 @@ impl Session {
             F::Resume => Op::Resume,
             F::Fork => Op::Fork { back: if yes { back } else { 0 } },
             F::Tree => Op::Tree { back },
+            // A commit is a record and a few dozen edits: all cuts of it are about as likely as none.
+            F::Crash => Op::Crash { after: back - 1 },
+            F::DropDrafts => Op::DropDrafts,
+            F::Ask => Op::Ask,
             other => unreachable!("{other:?} is no event"),
         }
     }

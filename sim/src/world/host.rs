@@ -1,6 +1,6 @@
 //! What a person and the host do between turns: reopen, fork, go elsewhere, switch models, compact; and another extension.
 
-use super::{Outcome, World, is_record, name, promised};
+use super::{Outcome, World, name};
 use fold_invariants::Broken;
 use fold_invariants::window::{Cause, Change};
 use fold_models::agent::Model;
@@ -10,35 +10,27 @@ use fold_models::provider;
 use fold_models::shown::Shown;
 use fold_models::wire::Chain;
 use fold_runtime::journal::{Kind, Role};
-use fold_runtime::session::{Draft, Session};
+use fold_runtime::session::{Draft, Moment};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl World<'_> {
     pub(super) fn resume(&mut self) -> Outcome {
-        self.catch_up();
+        self.catch_up()?;
         self.reopened("resume")?;
         self.open()
     }
 
-    /// Where a branch may be cut so that no commit loses some of its edits; that is for a later day.
-    pub(super) fn whole(&self, at: usize) -> usize {
-        let branch = self.host.branch();
-        let mut record = 0;
-        while let Some(next) = branch[record..].iter().position(is_record).map(|next| record + next) {
-            let end = next + promised(&branch[next]);
-            if (next..end).contains(&at) {
-                return next.saturating_sub(1);
-            }
-            record = next + 1;
-        }
-        at
+    /// An entry so far back, where the branch may be cut: inside a commit's entries as well as anywhere else.
+    fn cut(&self, back: u32) -> Option<String> {
+        let last = self.host.branch().len().checked_sub(1)?;
+        Some(self.host.branch()[last.saturating_sub(back as usize)].id().to_owned())
     }
 
-    pub(super) fn cut(&self, back: u32) -> Option<String> {
-        let last = self.host.branch().len().checked_sub(1)?;
-        let at = self.whole(last.saturating_sub(back as usize));
-        Some(self.host.branch()[at].id().to_owned())
+    /// Whether the branch ends inside a commit: promises stand that no edit keeps.
+    fn cut_inside(&mut self) {
+        let inside = self.session.as_ref().is_some_and(|session| session.unwritten() > 0);
+        self.probes.when("fork into a commit", inside);
     }
 
     pub(super) fn fork(&mut self, back: u32) -> Outcome {
@@ -52,13 +44,7 @@ impl World<'_> {
     pub(super) fn tree(&mut self, back: u32) -> Outcome {
         let Some(at) = self.cut(back) else { return Ok(()) };
         self.probes.when("navigation in a folded session", self.report.commits > 0);
-        // A navigation to a person's message lands before it, which may be inside a commit.
-        let lands = self.host.position(&at).filter(|&at| matches!(self.host.branch()[at].kind(), Kind::Message(Role::User) | Kind::CustomMessage));
-        let to = match lands.and_then(|at| at.checked_sub(1)) {
-            Some(before) if self.whole(before) != before => return Ok(()),
-            _ => at,
-        };
-        self.host.tree(&to).map_err(|why| Broken::new("fork", "a navigation", why))?;
+        self.host.tree(&at).map_err(|why| Broken::new("fork", "a navigation", why))?;
         self.moved("fork")
     }
 
@@ -66,13 +52,14 @@ impl World<'_> {
         self.changes.push(Change { cause: Cause::Navigation, targets: None });
         self.reported = None;
         self.unsent_commit = None;
-        self.commits_since_request = 0;
+        self.committed.clear();
         self.note = format!("{}{invariant}; ", self.note);
         self.same_window()?;
         self.open()?;
-        if self.session.is_some() && self.deep {
-            let decision = self.session.as_ref().map(Session::boundary);
-            decision.iter().try_for_each(|decision| self.compare("fork", decision))?;
+        self.cut_inside();
+        if self.deep {
+            let decision = self.session.as_ref().map(|session| session.boundary(Moment::TurnEnd));
+            decision.iter().try_for_each(|decision| self.compare("fork", decision, Moment::TurnEnd))?;
         }
         Ok(())
     }

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | here | the plan, operation by operation; the bill; the trace |
 //! | `request` | what leaves, whether it is taken, what comes back |
-//! | `runtime` | the boundary, and the checks of what is decided, written and given back |
+//! | `runtime` | the boundary, and the checks of what is decided and given back |
+//! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
 
@@ -32,7 +33,7 @@ use fold_models::wire::{Chain, Rule};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind};
 use fold_runtime::ports::Provider;
-use fold_runtime::session::{COMMIT_RECORD, Session};
+use fold_runtime::session::{COMMIT_RECORD, Moment, Session, Trigger};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ mod host;
 mod recording;
 mod request;
 mod runtime;
+mod writing;
 
 /// 2026-01-01, the first moment of every session.
 const START_MS: u64 = 1_767_225_600_000;
@@ -122,6 +124,7 @@ pub fn run(plan: &Plan, arm: Arm, options: Options) -> Result<(Run, Vec<Step>), 
 pub fn replay(recording: &Recording, budget: u64, arm: Arm) -> Result<(Run, Option<String>), String> {
     let plan = recording.plan(budget);
     let mut world = World::new(&plan, arm, Options::default())?;
+    world.recorded = true;
     let outcome = world.re_issue(&recording.entries)?;
     let explained = world.explained.take();
     Ok((world.finish(outcome), explained))
@@ -148,7 +151,14 @@ struct World<'p> {
     folds: Folds,
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
-    commits_since_request: usize,
+    /// Triggers of the commits since the last request, and what had been appended by then.
+    committed: BTreeSet<(Trigger, u64)>,
+    /// The process dies after so many of the next drafts; another extension drops the next ones; it died just now.
+    crash: Option<u32>,
+    drops: bool,
+    died: bool,
+    /// The session was opened from its journal at least once.
+    reopened: bool,
     /// Faults of requests that are the host's.
     excused: BTreeSet<(String, Rule)>,
     reports_usage: bool,
@@ -165,6 +175,8 @@ struct World<'p> {
     admitted: (u64, u64),
     summarized: u64,
     appended_at_commit: u64,
+    /// A recorded conversation: what cannot be sent ends it.
+    recorded: bool,
     without_reference: bool,
     probes: Probes,
     report: Report,
@@ -212,7 +224,11 @@ impl<'p> World<'p> {
             folds: Folds::default(),
             recovered: BTreeSet::new(),
             changes: Vec::new(),
-            commits_since_request: 0,
+            committed: BTreeSet::new(),
+            crash: None,
+            drops: false,
+            died: false,
+            reopened: false,
             excused: BTreeSet::new(),
             reports_usage: plan.world.reports_usage,
             reported: None,
@@ -225,6 +241,7 @@ impl<'p> World<'p> {
             admitted: (0, 0),
             summarized: 0,
             appended_at_commit: 0,
+            recorded: false,
             without_reference: options.without_reference,
             probes: Probes::default(),
             report: Report::default(),
@@ -287,8 +304,11 @@ impl<'p> World<'p> {
             Op::Answer(answer) => {
                 if let Some((prompt, read)) = self.request()? {
                     self.queue.after(800 + answer.salt % 4_000, Event::Answered { op: at, prompt, read });
+                    return Ok(());
                 }
-                return Ok(());
+                if self.ended {
+                    return Ok(());
+                }
             }
             Op::User { text, images } => {
                 body::user(*text, *images, self.now, &mut buffer);
@@ -331,6 +351,9 @@ impl<'p> World<'p> {
                 self.foreign_edit(*back, *omit, &buffer);
             }
             Op::SetUsage { reported } => self.reports_usage = *reported,
+            Op::Crash { after } => self.crash = Some(*after),
+            Op::DropDrafts => self.drops = true,
+            Op::Ask => self.boundary(Moment::Asked)?,
         }
         self.next(at);
         Ok(())
@@ -348,9 +371,12 @@ impl<'p> World<'p> {
         self.appended += self.host.message_tokens().saturating_sub(before);
     }
 
-    /// Lets the runtime see what the host has written.
-    fn catch_up(&mut self) {
-        let Some(session) = &mut self.session else { return };
+    /// Lets the runtime see what the host has written, and the host show what the runtime promised.
+    fn catch_up(&mut self) -> Outcome {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        if self.seen == self.host.branch().len() {
+            return Ok(());
+        }
         for entry in &self.host.branch()[self.seen..] {
             match self.saboteur.as_mut().and_then(|saboteur| saboteur.observed(entry)) {
                 Some(other) => session.observe(&other),
@@ -358,6 +384,16 @@ impl<'p> World<'p> {
             }
         }
         self.seen = self.host.branch().len();
+        self.lay_over()
+    }
+
+    /// What is promised and not written yet is shown over the branch.
+    fn lay_over(&mut self) -> Outcome {
+        let Some(session) = &self.session else { return Ok(()) };
+        let forgotten = self.reopened && self.saboteur.as_ref().is_some_and(Saboteur::forgets_overlay);
+        let overlay = if session.unwritten() > 0 && !forgotten { session.overlay() } else { Vec::new() };
+        let overlay = overlay.iter().map(|(target, content)| (*target, content.as_deref()));
+        self.host.lay_over(overlay).map_err(|why| Broken::new("durable", "an overlay over entries that the host shows", why))
     }
 
     fn tokens_now(&self) -> u64 {
@@ -375,7 +411,7 @@ impl<'p> World<'p> {
     fn end(&mut self) -> Outcome {
         self.probes.hit("session ended");
         self.adds_up()?;
-        self.catch_up();
+        self.catch_up()?;
         if self.deep {
             self.same_window()?;
             self.reopened("resume")?;
@@ -407,7 +443,8 @@ impl<'p> World<'p> {
         if !self.keeps_steps {
             return;
         }
-        self.catch_up();
+        // What goes wrong here goes wrong at the next boundary too, where it is told.
+        let _ = self.catch_up();
         let clock = self.queue.clock();
         let status = self.session.as_ref().map(|session| session.status(&clock, &self.cache));
         let step = Step {
@@ -461,11 +498,16 @@ fn is_record(entry: &Entry) -> bool {
     matches!(entry.kind(), Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD)
 }
 
-/// How many edits a record promises.
-fn promised(record: &Entry) -> usize {
+/// The targets that a record promises to edit.
+fn promised(record: &Entry) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Edits {
-        edits: Vec<serde::de::IgnoredAny>,
+        edits: Vec<Edit>,
     }
-    record.field("data").and_then(|data| serde_json::from_str::<Edits>(data).ok()).map_or(0, |data| data.edits.len())
+    #[derive(serde::Deserialize)]
+    struct Edit {
+        target: String,
+    }
+    let data = record.field("data").and_then(|data| serde_json::from_str::<Edits>(data).ok());
+    data.map_or_else(Vec::new, |data| data.edits.into_iter().map(|edit| edit.target).collect())
 }

@@ -1,6 +1,7 @@
 //! Requests: what leaves, whether the provider takes it, what it costs, and what comes back.
 
-use super::{Event, Outcome, World, is_record, promised};
+use super::{Event, Outcome, World, is_record};
+use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
 use fold_invariants::window::{Cause, Change, follows};
@@ -10,7 +11,8 @@ use fold_models::price::Used;
 use fold_models::provider::{usage, usage_json};
 use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::wire::{Rule, WireError, validate};
-use fold_runtime::journal::Entry;
+use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::session::Moment;
 use sha2::Digest as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +20,9 @@ use std::sync::Arc;
 impl World<'_> {
     /// Sends the window. Gives the prompt's tokens and how many of them the cache had; `None` where the session ends here.
     pub(super) fn request(&mut self) -> Outcome<Option<(u64, u64)>> {
+        if self.arm == Arm::Fold && !self.may_leave()? {
+            return Ok(None);
+        }
         for attempt in 0..2 {
             let (tokens, read) = self.send()?;
             let refused = self.model.admit(tokens).err();
@@ -36,6 +41,47 @@ impl World<'_> {
         Ok(None)
     }
 
+    /// The last moment before a request leaves: what came since the last boundary may need room, and what finds none must not be sent.
+    fn may_leave(&mut self) -> Outcome<bool> {
+        let commits = self.report.commits;
+        self.boundary(Moment::Request)?;
+        self.probes.when("commit before a request", self.report.commits > commits);
+        let Some(refused) = self.session.as_ref().and_then(|session| session.fence().err()) else { return Ok(true) };
+        if self.saboteur.as_ref().is_some_and(Saboteur::sends_all_the_same) {
+            return Ok(true);
+        }
+        self.probes.hit("request stopped by the fence");
+        *self.report.stops.entry("a request over the fence").or_insert(0) += 1;
+        self.note = format!("{}not sent: about {} tokens; ", self.note, refused.estimate);
+        self.explain(refused.estimate);
+        if self.recorded {
+            self.ended = true;
+            return Ok(false);
+        }
+        // The host aborts the run; the turn ends as every other.
+        let aborted = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Aborted, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
+        let mut buffer = String::new();
+        body::assistant(&aborted, &[], self.voice, &usage_json(&usage(0, 0, 0, 0)), self.now, &mut buffer);
+        self.message(&buffer);
+        self.boundary(Moment::TurnEnd)?;
+        Ok(false)
+    }
+
+    /// No request leaves that the runtime itself takes for too large; none that is too large while the estimate is within its margin.
+    fn within_the_fence(&mut self, tokens: u64) -> Outcome {
+        let Some(session) = &self.session else { return Ok(()) };
+        let (estimate, margin) = (session.occupancy(), session.margin());
+        if session.band().over_fence(estimate, margin) {
+            return Err(Broken::new("fence", "no request over the fence is sent", format!("one of about {estimate} tokens")));
+        }
+        let window = session.band().window;
+        if tokens > window && tokens <= estimate.saturating_add(margin) {
+            let seen = format!("one of {tokens}, estimated at {estimate} give or take {margin}");
+            return Err(Broken::new("fence", format!("no request above the window of {window}"), seen));
+        }
+        Ok(())
+    }
+
     pub(super) fn send(&mut self) -> Outcome<(u64, u64)> {
         let rewrites = self.host.first_change() < self.host.last_request().len();
         let before: Vec<Arc<Shown>> = if rewrites { self.host.last_request().to_vec() } else { Vec::new() };
@@ -45,9 +91,10 @@ impl World<'_> {
         let tokens_model = self.host.token_model().clone();
         self.chain.update(self.host.window(), request.first_change, &tokens_model);
         self.validate()?;
-        self.commits_since_request = 0;
+        self.committed.clear();
         self.changes.clear();
         let tokens = self.chain.tokens();
+        self.within_the_fence(tokens)?;
         let read = if tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
         self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
         self.last_read = (read, tokens - read.min(tokens));
@@ -156,7 +203,7 @@ impl World<'_> {
             }
             Arm::Fold => {
                 let commits = self.report.commits;
-                self.boundary()?;
+                self.boundary(Moment::Refused)?;
                 Ok(self.report.commits > commits)
             }
         }
@@ -221,7 +268,7 @@ impl World<'_> {
     pub(super) fn turn_end(&mut self) -> Outcome {
         match self.arm {
             Arm::None => Ok(()),
-            Arm::Fold => self.boundary(),
+            Arm::Fold => self.boundary(Moment::TurnEnd),
             Arm::Native => {
                 // A person on a small window sets the reserve in proportion.
                 let reserve = RESERVE.min(self.model.context_window / 5);
@@ -259,18 +306,25 @@ fn spoken(answer: &Answer) -> u64 {
 
 /// A branch as it would be if the runtime had never written; its entries leave their ids behind, which a compaction may name.
 fn without_ours(branch: &[Entry]) -> Vec<Entry> {
-    let mut skip = 0;
+    let mut promised: BTreeSet<String> = BTreeSet::new();
     let silent = |entry: &Entry| {
         let id = serde_json::Value::from(entry.id());
         Entry::parse(&format!("{{\"type\":\"label\",\"id\":{id}}}")).expect("a label is an entry")
     };
     let mut out = Vec::with_capacity(branch.len());
     for entry in branch {
-        if is_record(entry) {
-            skip = promised(entry) + 1;
-        }
-        out.push(if skip > 0 { silent(entry) } else { entry.clone() });
-        skip = skip.saturating_sub(1);
+        let ours = match entry.kind() {
+            _ if is_record(entry) => {
+                promised.extend(super::promised(entry));
+                true
+            }
+            Kind::ContextEdit { target, omits } => {
+                let content = entry.replacement().map_or(String::new(), |content| content.raw().to_owned());
+                promised.contains(&**target) && (*omits || content.contains("pi-fold"))
+            }
+            _ => false,
+        };
+        out.push(if ours { silent(entry) } else { entry.clone() });
     }
     out
 }
