@@ -262,22 +262,20 @@ fn seal(drafts: &mut [Draft]) {
     let edits: Vec<Value> = drafts
         .iter()
         .filter_map(|draft| match draft {
-            Draft::ContextEdit { target, replacement } => {
-                Some(match replacement {
-                    None => json!({ "target": target }),
-                    Some(content) => {
-                        let Size { bytes, images } = size_of(content);
-                        let mut edit = json!({ "target": target, "sha256": Digest::of(content.as_bytes()).to_string(), "bytes": bytes });
-                        if images > 0 {
-                            edit["images"] = json!(images);
-                        }
-                        if let Some(clip) = clips.get(target) {
-                            edit["clip"] = clip.clone();
-                        }
-                        edit
+            Draft::ContextEdit { target, replacement } => Some(match replacement {
+                None => json!({ "target": target }),
+                Some(content) => {
+                    let Size { bytes, images } = size_of(content);
+                    let mut edit = json!({ "target": target, "sha256": Digest::of(content.as_bytes()).to_string(), "bytes": bytes });
+                    if images > 0 {
+                        edit["images"] = json!(images);
                     }
-                })
-            }
+                    if let Some(clip) = clips.get(target) {
+                        edit["clip"] = clip.clone();
+                    }
+                    edit
+                }
+            }),
             Draft::Custom { .. } => None,
         })
         .collect();

@@ -167,7 +167,8 @@ impl<'a> Planner<'a> {
     }
 
     pub(super) fn is_hideable(&self, at: usize) -> bool {
-        self.context.state[at] != Shown::Gone && Some(at) != self.context.newest_user() && !self.context.foreign.contains(&at)
+        let context = self.context;
+        context.state[at] != Shown::Gone && Some(at) != context.newest_user() && !context.foreign.contains(&at) && !context.is_pinned(at)
     }
 }
 

@@ -6,6 +6,7 @@ use super::unit::{Unit, UnitKind};
 use crate::journal::{Entry, Kind, Role};
 use crate::window::Size;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How an entry stands in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) enum Shown {
 }
 
 /// The branch and what was learned of it. Positions index `entries`, unit numbers index `units`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub entries: Vec<Entry>,
     pub by_id: BTreeMap<String, usize>,
@@ -32,8 +33,15 @@ pub(crate) struct Context {
     pub units: Vec<Unit>,
     /// The ripe unit of each entry that is in one.
     pub unit_of: Vec<Option<usize>>,
-    /// Units that are held by choice.
+    /// First entries of units that are pinned, ripe or not.
+    pub pinned: BTreeSet<usize>,
+    /// Units whose marks were withdrawn, and those with a result that the settings hold.
+    pub withdrawn: BTreeSet<usize>,
+    pub blacklisted: BTreeSet<usize>,
+    /// Units that are held by choice: all of these.
     pub held: BTreeSet<usize>,
+    /// Briefs that were supplied, by the units of their cuts.
+    pub briefs: BTreeMap<Vec<usize>, Arc<str>>,
     /// Units that end a run and a group: enders and held ones.
     pub ends: BTreeSet<usize>,
     /// Entries whose content someone else edited.
@@ -69,20 +77,39 @@ impl Context {
         for &at in &unit.entries {
             self.unit_of[at] = Some(number);
         }
-        let held = unit.kind == UnitKind::Batch
+        let blacklisted = unit.kind == UnitKind::Batch
             && !blacklist.is_empty()
             && unit.entries.iter().any(|&at| match self.entries[at].kind() {
                 Kind::Message(Role::ToolResult { tool, .. }) => blacklist.contains(&tool.to_string_lossy()),
                 _ => false,
             });
+        if blacklisted {
+            self.blacklisted.insert(number);
+        }
+        let held = blacklisted || self.pinned.contains(&unit.entries[0]);
         if held {
             self.held.insert(number);
         }
-        if held || unit.kind == UnitKind::Ender {
+        if unit.kind == UnitKind::Ender || (held && unit.kind != UnitKind::User) {
             self.ends.insert(number);
         }
         self.units.push(unit);
         number
+    }
+
+    /// Works out anew what is held, after a decision.
+    pub fn hold(&mut self) {
+        let pinned = self.pinned.iter().filter_map(|&at| self.unit_of[at].filter(|&unit| self.units[unit].entries[0] == at));
+        self.held = self.blacklisted.iter().chain(&self.withdrawn).copied().chain(pinned).collect();
+        let ends = |(number, unit): (usize, &Unit)| {
+            (unit.kind == UnitKind::Ender || (unit.kind != UnitKind::User && self.held.contains(&number))).then_some(number)
+        };
+        self.ends = self.units.iter().enumerate().filter_map(ends).collect();
+    }
+
+    /// Whether a person's message is pinned: never hidden, never clipped, never a carrier.
+    pub fn is_pinned(&self, at: usize) -> bool {
+        self.pinned.contains(&at)
     }
 
     /// The newest message of a person.

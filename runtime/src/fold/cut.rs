@@ -139,6 +139,16 @@ impl Cuts {
         }
     }
 
+    /// Closes a cut that was agreed on, after whatever was open before it; `false` if it has no carrier.
+    pub fn agree(&mut self, units: &[usize], users: Vec<usize>, context: &Context, newest_user: Option<usize>) -> bool {
+        let mut run = Run { users, ..Run::default() };
+        units.iter().for_each(|&unit| run.push(unit, context, self.policy.min_fold));
+        let Some(carrier) = run.carrier(context, newest_user) else { return false };
+        self.end_run(context, newest_user);
+        self.marks.push(run.cut(carrier, context));
+        true
+    }
+
     /// Ends the run; what it holds becomes a remainder.
     pub fn end_run(&mut self, context: &Context, newest_user: Option<usize>) {
         let run = std::mem::take(&mut self.run);
@@ -250,7 +260,7 @@ impl Run {
         if let Some((_, unit)) = self.lightest {
             return Some(Carrier::of_batch(&context.units[unit].entries, &context.entries));
         }
-        let user = self.users.iter().copied().find(|&at| Some(at) != newest_user).map(Carrier::User);
+        let user = self.users.iter().copied().find(|&at| Some(at) != newest_user && !context.is_pinned(at)).map(Carrier::User);
         user.into_iter().chain(self.custom.map(Carrier::Custom)).min_by_key(Carrier::position)
     }
 

@@ -3,6 +3,7 @@
 use super::cut::Carrier;
 use super::text::{FoldId, FoldKind, FoldName};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A fold, on the branch or about to be.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Fold {
     pub last: usize,
     /// What it is about, for its parent's brief.
     pub gist: String,
+    /// The brief that was supplied for it, if one was.
+    pub brief: Option<Arc<str>>,
 }
 
 /// All folds of a branch.
@@ -41,6 +44,8 @@ pub(crate) struct Lattice {
     pub placeholders: BTreeSet<usize>,
     /// Units that folds claim.
     pub claimed: BTreeSet<usize>,
+    /// Folds that stay as they are, in no group.
+    pub pinned: BTreeSet<FoldId>,
 }
 
 impl Lattice {

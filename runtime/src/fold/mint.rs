@@ -21,7 +21,9 @@ impl<'a> Work<'a> {
         let context = self.plan.context;
         let claims = |at: &usize| context.foreign.contains(at);
         let batch = fold.carrier.answer().into_iter().chain(fold.carrier.others().iter().copied()).chain([fold.carrier.position()]);
-        let closed = !context.foreign.is_empty() && (batch.clone().any(|at| claims(&at)) || self.plan.lattice.hidden(fold).iter().any(claims));
+        let pinned = self.plan.lattice.pinned.contains(&fold.id);
+        let closed =
+            pinned || !context.foreign.is_empty() && (batch.clone().any(|at| claims(&at)) || self.plan.lattice.hidden(fold).iter().any(claims));
         self.nodes.push(Node {
             fold: Cow::Borrowed(fold),
             new: false,
@@ -59,7 +61,8 @@ impl<'a> Work<'a> {
         let weight = context.weight(parts.iter().copied());
         let entries: Vec<&Entry> = parts.iter().map(|&at| &context.entries[at]).collect();
         let told: Vec<&Entry> = hidden.iter().map(|&at| &context.entries[at]).collect();
-        let text_of_brief = brief(&entries, &told, self.bound(weight));
+        let supplied = context.briefs.get(&cut.units).cloned();
+        let text_of_brief = supplied.as_deref().map_or_else(|| brief(&entries, &told, self.bound(weight)), str::to_owned);
         let name = self.name(cut.kind, &parts, &[]);
         let fold = Fold {
             id: self.id(name),
@@ -74,6 +77,7 @@ impl<'a> Work<'a> {
             first: parts[0],
             last: parts[parts.len() - 1],
             gist: gist_of(context, cut.units.iter().copied()),
+            brief: supplied,
             parts,
         };
         let mut freed = (0, 0);
@@ -153,6 +157,7 @@ impl<'a> Work<'a> {
             first,
             last,
             gist: self.nodes[group[0]].fold.gist.clone(),
+            brief: None,
             parts,
         };
         let node = self.finished(fold, text, freed, hidden, Words { hidden: gone, back: Size::default() }, group.to_vec());

@@ -10,6 +10,7 @@ use crate::journal::{Digest, Entry, Fields, Kind, Role};
 use crate::window::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// The custom type of a commit record.
 pub const COMMIT_RECORD: &str = "pi-fold.commit";
@@ -17,6 +18,8 @@ pub const COMMIT_RECORD: &str = "pi-fold.commit";
 /// A commit record as read back. What cannot be read is no record: its edits then stand as anybody's.
 pub(crate) struct Record {
     folds: Vec<Stored>,
+    /// What made the commit.
+    pub trigger: String,
     /// What it promises to show of which entry, in the order of writing.
     pub promises: Vec<(String, Promise)>,
 }
@@ -45,6 +48,7 @@ struct Stored {
     parts: Vec<String>,
     digests: Vec<Digest>,
     children: Vec<String>,
+    brief: Option<Arc<str>>,
 }
 
 impl Record {
@@ -66,6 +70,9 @@ impl Record {
                     let _ = write!(data, "{}[\"{child}\",\"{}\"]", comma(index), name.digest());
                 }
                 data.push(']');
+            }
+            if let Some(brief) = &fold.brief {
+                let _ = write!(data, ",\"brief\":{}", serde_json::Value::from(&**brief));
             }
             data.push('}');
         }
@@ -92,6 +99,8 @@ impl Record {
         #[derive(serde::Deserialize)]
         struct Data {
             v: u32,
+            #[serde(default)]
+            trigger: String,
             folds: Vec<FoldData>,
             bound: usize,
             edits: Vec<EditData>,
@@ -114,6 +123,7 @@ impl Record {
             parts: Vec<(String, String)>,
             #[serde(default)]
             children: Vec<(String, String)>,
+            brief: Option<String>,
         }
         let data: Data = serde_json::from_str(Fields::parse(entry.line())?.raw("data")?).ok().filter(|data: &Data| data.v == 1)?;
         let digests = |named: Vec<(String, String)>| -> Option<Vec<(String, Digest)>> {
@@ -135,6 +145,7 @@ impl Record {
                 parts,
                 digests,
                 children: children.into_iter().map(|(id, _)| id).collect(),
+                brief: data.brief.map(Arc::from),
             })
         };
         let folds = data.folds.into_iter().map(fold).collect::<Option<_>>()?;
@@ -147,7 +158,7 @@ impl Record {
             Some((data.target, Promise { digest, size, clip: data.clip, bound }))
         };
         let promises = data.edits.into_iter().map(|edit| promise(edit, data.bound)).collect::<Option<_>>()?;
-        Some(Record { folds, promises })
+        Some(Record { folds, trigger: data.trigger, promises })
     }
 
     /// The folds it makes, with the units each claims, as far as they fit the branch; `None` if one does not.
@@ -209,6 +220,7 @@ impl Stored {
             first: first_hidden,
             last: last_hidden,
             gist: children.first().map_or_else(|| super::mint::gist_of(context, units.iter().copied()), |child| child.gist.clone()),
+            brief: self.brief.clone(),
             parts,
         };
         Some((fold, units))

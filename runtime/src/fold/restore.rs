@@ -35,7 +35,9 @@ fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold, chars: usiz
     let hidden: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind() == &Kind::Message(Role::User)).collect();
     let bound = |source: u64| Bound { chars, bytes: usize::try_from(source / 4).unwrap_or(usize::MAX) };
     let own = context.weight(fold.parts.iter().copied());
-    let brief = if fold.children.is_empty() {
+    let brief = if let Some(supplied) = &fold.brief {
+        supplied.to_string()
+    } else if fold.children.is_empty() {
         brief(&entries, &hidden, bound(own))
     } else {
         let children = || fold.children.iter().filter_map(|child| lattice.folds.get(child));

@@ -7,18 +7,20 @@
 //! |---|---|
 //! | here | observing entries, deciding at a boundary |
 //! | `decision` | what a boundary answers |
+//! | `decided` | what the journal says an agent or a person decided |
 //! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
 //! | `shortfall` | what keeps a window above its target |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
 
+mod decided;
 mod decision;
 mod promises;
 mod recovery;
 mod shortfall;
 mod status;
 
-pub use crate::fold::COMMIT_RECORD;
+pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
@@ -28,6 +30,7 @@ use crate::config::Settings;
 use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
 use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
+use decided::Agreed;
 use promises::Promises;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +48,7 @@ pub struct Session {
     /// The digests that records hold for what they folded.
     digests: BTreeMap<usize, Digest>,
     promises: Promises,
+    agreed: Agreed,
     /// Sum of what can be moved: shown, ripe, not held, editable, nobody else's.
     movable: Size,
     /// A person's words in the window; a carrier counts its own content only.
@@ -75,6 +79,7 @@ impl Session {
             lattice: Lattice::default(),
             digests: BTreeMap::new(),
             promises: Promises::default(),
+            agreed: Agreed::default(),
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
@@ -94,6 +99,7 @@ impl Session {
         match entry.kind() {
             Kind::ContextEdit { target, omits } => self.edit(target, *omits, entry),
             Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => self.record(at, entry),
+            Kind::Custom { custom_type } if *custom_type == *DECISION => self.decided(entry),
             Kind::Compaction { first_kept } => self.compacted(at, first_kept.as_deref(), size),
             Kind::ModelChange { model } => self.occupancy.model(model),
             Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() => {
@@ -232,6 +238,9 @@ impl Session {
                 self.promised(at, promise);
             }
         }
+        if matches!(record.trigger.as_str(), "band" | "person") {
+            self.end_withdrawals();
+        }
     }
 
     /// What a record promises is shown from its place on, whether its edit is there yet or not.
@@ -262,9 +271,6 @@ impl Session {
             let kind = self.context.entries[before].kind();
             let stays = before >= kept && !matches!(kind, Kind::Message(Role::System) | Kind::Compaction { .. });
             if !stays && !matches!(kind, Kind::ContextEdit { .. } | Kind::Custom { .. }) {
-                if self.context.is_movable(before) {
-                    self.movable = self.movable.saturating_sub(self.context.shown[before]);
-                }
                 if kind == &Kind::Message(Role::User) {
                     let was = if self.carried(before) { self.context.original[before] } else { self.context.shown[before] };
                     self.words = self.words.saturating_sub(was);
@@ -276,20 +282,7 @@ impl Session {
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
         self.promises.end_before(kept);
-        self.cuts = Cuts::new(self.policy.clone());
-        let newest_user = self.context.newest_user();
-        for unit in 0..self.context.units.len() {
-            if self.context.units[unit].entries[0] < kept {
-                continue;
-            }
-            let first = self.context.units[unit].entries[0];
-            let is_taken = self.lattice.carriers.contains_key(&first) || self.digests.contains_key(&first);
-            if self.lattice.claimed.contains(&unit) {
-                self.cuts.end_run(&self.context, newest_user);
-            } else if !is_taken {
-                self.cuts.walk(unit, &self.context, newest_user);
-            }
-        }
+        self.walk_anew();
         self.occupancy.taken(gone);
         self.occupancy.added(summary);
         self.occupancy.changed();
@@ -331,9 +324,16 @@ impl Session {
     }
 
     fn commit(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
-        let target = self.band.target(self.occupancy.immovable(self.movable));
+        let urgent = matches!(trigger, Trigger::Fence | Trigger::Overflow);
+        // What was withdrawn waits for the next commit that can wait.
+        let released = (urgent && !self.context.withdrawn.is_empty()).then(|| self.released());
+        let (context, cuts, movable) = match &released {
+            Some((context, cuts, movable)) => (context, cuts, *movable),
+            None => (&self.context, &self.cuts, self.movable),
+        };
+        let target = self.band.target(self.occupancy.immovable(movable));
         let planner = Planner {
-            context: &self.context,
+            context,
             lattice: &self.lattice,
             policy: &self.policy,
             consolidate_after: self.settings.thresholds.consolidate_after,
@@ -344,11 +344,10 @@ impl Session {
             takes_all: trigger == Trigger::Person,
         };
         let estimate = |(bytes, images)| self.occupancy.after_freeing(bytes, images);
-        let marks = self.cuts.marks(&self.context);
+        let marks = cuts.marks(context);
         let plan = planner.plan(&marks, target, estimate);
         let after = estimate(plan.freed());
-        let nothing = Decision::Deferred(if self.context.holds() { Deferral::NothingButHeld } else { Deferral::NothingRipe });
-        let urgent = matches!(trigger, Trigger::Fence | Trigger::Overflow);
+        let nothing = Decision::Deferred(if context.holds() { Deferral::NothingButHeld } else { Deferral::NothingRipe });
         if !plan.folds() && !urgent {
             return nothing;
         }
@@ -356,7 +355,7 @@ impl Session {
             return Decision::Deferred(Deferral::BelowFloor);
         }
         let mut outcome = plan.outcome();
-        let left_over = estimate(outcome.freed(&self.context));
+        let left_over = estimate(outcome.freed(context));
         if urgent && (trigger == Trigger::Overflow || self.is_over_fence(left_over)) {
             let goal = self.band.budget / 5 * 3 + self.band.budget % 5 * 3 / 5;
             planner.first_show(&mut outcome, &self.settings.blacklist_auto_fold_tools, |freed| estimate(freed) <= goal);

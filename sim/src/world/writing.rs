@@ -83,7 +83,11 @@ impl World<'_> {
             return self.read_back();
         }
         if !self.committed.insert((commit.trigger, self.appended)) {
-            return Err(Broken::new("progress", "something new before another commit of the same kind", format!("a second one by {}", commit.trigger.name())));
+            return Err(Broken::new(
+                "progress",
+                "something new before another commit of the same kind",
+                format!("a second one by {}", commit.trigger.name()),
+            ));
         }
         self.read_back()?;
         self.true_band(commit)?;

@@ -1,0 +1,151 @@
+//! Decisions that the journal holds, applied: what is held, which cuts are agreed on, which briefs were supplied.
+
+use super::Session;
+use crate::fold::{Context, CutPolicy, Cuts, Decided, Lattice, UnitKind};
+use crate::journal::{Digest, Entry};
+use crate::window::Size;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Cuts that were agreed on, and the texts that were supplied for them.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    /// Their units, by the first of them; no two share one.
+    cuts: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Session {
+    /// Takes a decision; one that names what is not there changes nothing.
+    pub(super) fn decided(&mut self, entry: &Entry) {
+        let Some(decided) = Decided::parse(entry) else { return };
+        let counts = match decided {
+            Decided::Pin { units, folds } => self.pin(&units, &folds, true),
+            Decided::Unpin { units, folds } => self.pin(&units, &folds, false),
+            Decided::Unmark { units } => self.unmark(&units),
+            Decided::Cut { units, brief } => self.agree(&units, brief),
+        };
+        if counts.is_some() {
+            self.walk_anew();
+        }
+    }
+
+    fn pin(&mut self, units: &[String], folds: &[String], on: bool) -> Option<()> {
+        let units: Vec<usize> = units.iter().map(|id| self.context.by_id.get(id).copied()).collect::<Option<_>>()?;
+        let folds: Vec<_> = folds.iter().map(|id| self.lattice.folds.get(id.as_str()).map(|fold| fold.id.clone())).collect::<Option<_>>()?;
+        for at in units {
+            if on {
+                self.context.pinned.insert(at)
+            } else {
+                self.context.pinned.remove(&at)
+            };
+        }
+        for fold in folds {
+            if on {
+                self.lattice.pinned.insert(fold)
+            } else {
+                self.lattice.pinned.remove(&fold)
+            };
+        }
+        Some(())
+    }
+
+    fn unmark(&mut self, units: &[String]) -> Option<()> {
+        let units = self.ripe(units)?;
+        self.context.withdrawn.extend(units);
+        Some(())
+    }
+
+    fn agree(&mut self, units: &[String], brief: Option<String>) -> Option<()> {
+        let units = self.ripe(units)?;
+        let (first, last) = (*units.first()?, *units.last()?);
+        let between = (first..=last).filter(|&unit| foldable(self.context.units[unit].kind) || self.context.units[unit].kind == UnitKind::Ender);
+        if !between.eq(units.iter().copied()) {
+            return None;
+        }
+        self.agreed.cuts.retain(|_, other| other.iter().all(|unit| !units.contains(unit)));
+        self.agreed.cuts.insert(first, units.clone());
+        match brief {
+            Some(text) => self.context.briefs.insert(units, Arc::from(text)),
+            None => self.context.briefs.remove(&units),
+        };
+        Some(())
+    }
+
+    /// Ripe units of a kind that is folded, by their ids.
+    fn ripe(&self, ids: &[String]) -> Option<Vec<usize>> {
+        let unit = |id: &String| {
+            let at = *self.context.by_id.get(id)?;
+            let unit = self.context.unit_of[at]?;
+            let found = &self.context.units[unit];
+            (found.entries[0] == at && foldable(found.kind)).then_some(unit)
+        };
+        ids.iter().map(unit).collect()
+    }
+
+    /// A commit by the band or by a person ends what was withdrawn.
+    pub(super) fn end_withdrawals(&mut self) {
+        if !self.context.withdrawn.is_empty() {
+            self.context.withdrawn.clear();
+            self.walk_anew();
+        }
+    }
+
+    /// Begins the walk anew over what is in context, and counts anew what a commit could move.
+    pub(super) fn walk_anew(&mut self) {
+        self.context.hold();
+        self.cuts = walk(&self.context, &self.lattice, &self.digests, &self.agreed, &self.policy);
+        self.movable = movable(&self.context);
+    }
+
+    /// The session as one that withdrew nothing: for a commit that cannot wait.
+    pub(super) fn released(&self) -> (Context, Cuts, Size) {
+        let mut context = self.context.clone();
+        context.withdrawn.clear();
+        context.hold();
+        let cuts = walk(&context, &self.lattice, &self.digests, &self.agreed, &self.policy);
+        let movable = movable(&context);
+        (context, cuts, movable)
+    }
+}
+
+fn foldable(kind: UnitKind) -> bool {
+    matches!(kind, UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
+}
+
+fn movable(context: &Context) -> Size {
+    (0..context.entries.len()).filter(|&at| context.is_movable(at)).map(|at| context.shown[at]).sum()
+}
+
+/// The walk over the ripe units that lie wholly in context, its questions asked as of now.
+fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, agreed: &Agreed, policy: &CutPolicy) -> Cuts {
+    let mut cuts = Cuts::new(policy.clone());
+    let (kept, newest_user) = (context.kept_from(), context.newest_user());
+    let mut next = 0;
+    while let Some(unit) = context.units.get(next) {
+        let (number, first) = (next, unit.entries[0]);
+        next += 1;
+        if first < kept {
+            continue;
+        }
+        if lattice.claimed.contains(&number) {
+            cuts.end_run(context, newest_user);
+            continue;
+        }
+        let free = |unit: &usize| !lattice.claimed.contains(unit) && !context.held.contains(unit);
+        if let Some(units) = agreed.cuts.get(&number).filter(|units| units.iter().all(free)) {
+            let last = units[units.len() - 1];
+            let is_taken = |at: &usize| lattice.carriers.contains_key(at) || folded.contains_key(at);
+            let between = (number..last).filter(|&unit| context.units[unit].kind == UnitKind::User);
+            let users = between.map(|unit| context.units[unit].entries[0]).filter(|at| !is_taken(at)).collect();
+            if cuts.agree(units, users, context, newest_user) {
+                next = last + 1;
+                continue;
+            }
+        }
+        // A person's message that a fold hides, or that carries a placeholder, is in no range.
+        if !lattice.carriers.contains_key(&first) && !folded.contains_key(&first) {
+            cuts.walk(number, context, newest_user);
+        }
+    }
+    cuts
+}
