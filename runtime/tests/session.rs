@@ -2,7 +2,7 @@
 
 use fold_runtime::config::Settings;
 use fold_runtime::journal::Entry;
-use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Session, Trigger};
+use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Session, Trigger};
 use std::collections::BTreeSet;
 
 /// An endless turn: one question, then batches of one result of `bytes` each. No usage: the estimate alone must fire.
@@ -229,4 +229,79 @@ fn a_refused_request_folds_and_clips_below_the_band_too() {
     let Decision::Commit(commit) = open(&branch).boundary(Moment::Refused) else { panic!("a commit") };
     assert_eq!(commit.trigger, Trigger::Overflow);
     assert!(commit.folds > 0);
+}
+
+/// The branch with a decision at its end.
+fn decided(branch: &[Entry], decision: &Decided) -> Vec<Entry> {
+    let line = format!(r#"{{"type":"custom","id":"decision{}","customType":"{DECISION}","data":{}}}"#, branch.len(), decision.data());
+    [branch, &[Entry::parse(&line).expect("a decision")]].concat()
+}
+
+fn ids(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
+}
+
+fn folded(commit: &Commit) -> BTreeSet<String> {
+    let edits = commit.drafts.iter().filter_map(|draft| if let Draft::ContextEdit { target, .. } = draft { Some(target.clone()) } else { None });
+    edits.collect()
+}
+
+#[test]
+fn what_is_pinned_stays_until_it_is_unpinned_and_an_unripe_unit_can_be_pinned() {
+    let branch = endless(8, 8_000);
+    let pinned = decided(&branch[..15], &Decided::Pin { units: ids(&["a2", "a6"]), folds: Vec::new() });
+    let pinned = [&pinned[..], &branch[15..]].concat();
+    let first = commit(&open(&pinned));
+    assert_eq!((first.folds, folded(&first).contains("r2"), folded(&first).contains("r6")), (5, false, false));
+    let unpinned = decided(&pinned, &Decided::Unpin { units: ids(&["a2"]), folds: Vec::new() });
+    assert!(folded(&commit(&open(&unpinned))).contains("r2"));
+}
+
+#[test]
+fn a_mark_that_was_withdrawn_waits_for_the_next_commit_of_the_band_unless_there_is_no_room() {
+    let branch = decided(&endless(8, 8_000), &Decided::Unmark { units: ids(&["a0", "a1"]) });
+    let first = commit(&open(&branch));
+    assert_eq!((first.folds, folded(&first).contains("r0")), (5, false));
+    let Decision::Commit(urgent) = open(&branch).boundary(Moment::Refused) else { panic!("a commit") };
+    assert!(folded(&urgent).contains("r0"));
+    let after = [&branch[..], &written(&first.drafts)].concat();
+    let Decision::Commit(asked) = open(&after).boundary(Moment::Asked) else { panic!("what was withdrawn is due again") };
+    let after = [&after[..], &written(&asked.drafts)].concat();
+    assert_eq!(open(&after).folds().count(), 7);
+}
+
+#[test]
+fn a_cut_that_was_agreed_on_is_folded_as_agreed_and_says_what_was_supplied() {
+    let branch = endless(8, 8_000);
+    let brief = Some("read f2 and f3: nothing in them".to_owned());
+    let branch = decided(&branch, &Decided::Cut { units: ids(&["a2", "a3"]), brief });
+    let session = open(&branch);
+    assert_eq!(session.marks(), 6);
+    let made = commit(&session);
+    assert_eq!(made.folds, 6);
+    let says = |draft: &&Draft| matches!(draft, Draft::ContextEdit { replacement: Some(content), .. } if content.contains("nothing in them"));
+    assert_eq!(made.drafts.iter().filter(says).count(), 1);
+    // The record alone is enough to show it again.
+    let torn = [&branch[..], &written(&made.drafts[..1])].concat();
+    let session = open(&torn);
+    assert!(
+        session.unkeepable().is_empty()
+            && session.overlay().iter().any(|(_, content)| content.as_ref().is_some_and(|text| text.contains("nothing in them")))
+    );
+}
+
+#[test]
+fn a_decision_that_names_what_is_not_there_changes_nothing() {
+    let branch = endless(8, 8_000);
+    let expected = open(&branch).boundary(Moment::TurnEnd);
+    for wrong in [
+        Decided::Pin { units: ids(&["a2", "nowhere"]), folds: Vec::new() },
+        Decided::Pin { units: Vec::new(), folds: ids(&["f_000000000000"]) },
+        Decided::Unmark { units: ids(&["r2"]) },
+        Decided::Unmark { units: ids(&["a7"]) },
+        Decided::Cut { units: ids(&["a2", "a4"]), brief: None },
+        Decided::Cut { units: Vec::new(), brief: None },
+    ] {
+        assert_eq!(open(&decided(&branch, &wrong)).boundary(Moment::TurnEnd), expected, "{wrong:?}");
+    }
 }
