@@ -305,3 +305,59 @@ fn a_decision_that_names_what_is_not_there_changes_nothing() {
         assert_eq!(open(&decided(&branch, &wrong)).boundary(Moment::TurnEnd), expected, "{wrong:?}");
     }
 }
+
+/// The branch with an edit of somebody else's at its end.
+fn theirs(branch: &[Entry], target: &str, content: Option<&str>) -> Vec<Entry> {
+    let replacement = content.map_or("null".to_owned(), |content| format!("{{\"content\":{content}}}"));
+    let line = format!(r#"{{"type":"context_edit","id":"theirs{}","targetId":"{target}","replacement":{replacement}}}"#, branch.len());
+    [branch, &[Entry::parse(&line).expect("an edit")]].concat()
+}
+
+fn recovery(branch: &[Entry]) -> (Vec<Entry>, Vec<(String, Option<String>)>) {
+    let Decision::Commit(commit) = open(branch).boundary(Moment::Request) else { panic!("a recovery") };
+    assert_eq!((commit.trigger, commit.folds, commit.drafts.len()), (Trigger::Recovery, 0, 1));
+    let branch = [branch, &written(&commit.drafts)].concat();
+    let session = open(&branch);
+    assert_eq!(session.boundary(Moment::Request), Decision::Quiet, "nothing is torn any more");
+    let overlay = session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content)).collect();
+    (branch, overlay)
+}
+
+#[test]
+fn a_result_shown_without_its_call_is_hidden_again_once_and_then_its_call_is_shown_too() {
+    let branch = consolidated();
+    let made = commit(&open(&branch));
+    let branch = [&branch[..], &written(&made.drafts)].concat();
+    // A batch in the middle of a parent: its call and its result are hidden.
+    let hidden = |id: &str| made.drafts.iter().any(|draft| matches!(draft, Draft::ContextEdit { target, replacement: None } if target == id));
+    let batch = (0..29).find(|batch| hidden(&format!("a{batch}")) && hidden(&format!("r{batch}"))).expect("a hidden batch");
+    let (call, result) = (format!("a{batch}"), format!("r{batch}"));
+    let (branch, overlay) = recovery(&theirs(&branch, &result, Some("\"mine\"")));
+    assert_eq!(overlay, [(result.clone(), None)]);
+    let again = theirs(&branch, &result, Some("\"mine\""));
+    let (_, overlay) = recovery(&again);
+    let own = branch.iter().find(|entry| entry.id() == call).expect("the call").content().raw().to_owned();
+    assert_eq!(overlay, [(call, Some(own))]);
+}
+
+#[test]
+fn a_placeholder_that_was_omitted_is_shown_again_once_and_one_that_was_replaced_in_the_next_commit() {
+    let branch = endless(8, 8_000);
+    let made = commit(&open(&branch));
+    let branch = [&branch[..], &written(&made.drafts)].concat();
+    let (again, overlay) = recovery(&theirs(&branch, "r1", None));
+    assert!(overlay.len() == 1 && overlay[0].1.as_ref().is_some_and(|content| content.contains("tool fold")), "{overlay:?}");
+    let (_, overlay) = recovery(&theirs(&again, "r1", None));
+    assert_eq!(overlay, [("a1".to_owned(), None)]);
+    // Replaced: nothing is torn; the next commit says once more what stands there.
+    let branch = theirs(&branch, "r1", Some("\"mine\""));
+    let more = endless(20, 8_000).into_iter().skip(17).collect::<Vec<_>>();
+    let branch = [&branch[..], &more[..14]].concat();
+    let next = commit(&open(&branch));
+    assert!(folded(&next).contains("r1"));
+    let branch = theirs(&[&branch[..], &written(&next.drafts)].concat(), "r1", Some("\"mine\""));
+    let branch = [&branch[..], &more[14..]].concat();
+    if let Decision::Commit(third) = open(&branch).boundary(Moment::Asked) {
+        assert!(!folded(&third).contains("r1"));
+    }
+}

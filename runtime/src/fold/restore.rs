@@ -22,7 +22,8 @@ pub(crate) fn promised_content(context: &Context, lattice: &Lattice, at: usize, 
         let text = placeholder_of(context, lattice, &lattice.folds[fold], promise.bound);
         return Some(if entry.kind() == &Kind::Message(Role::User) { with_block(entry, &text) } else { format!("[{}]", text_block(&text)) });
     }
-    let batch = context.unit_of[at].map(|unit| &context.units[unit].entries);
+    let is_result = matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));
+    let batch = context.unit_of[at].filter(|_| is_result).map(|unit| &context.units[unit].entries);
     if let Some(fold) = batch.and_then(|batch| batch.iter().find_map(|other| lattice.carriers.get(other))) {
         return Some(format!("[{}]", text_block(&result_line(fold))));
     }

@@ -29,6 +29,8 @@ const OWN_TOOL: &str = "pi_fold_context";
 pub(crate) struct Outcome {
     /// New folds with the names of their children: leaves, then parents in the order they were made.
     pub folds: Vec<(Fold, Vec<FoldName>)>,
+    /// Edits before this one are those of new roots, the others are clips.
+    pub of_roots: usize,
     /// In an order in which every prefix keeps calls and results paired.
     pub edits: Vec<Edit>,
     /// User messages hidden, entries clipped.
@@ -57,7 +59,18 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    fn replace(at: usize, content: String, size: Size) -> Self {
+    /// The entry is not shown.
+    pub fn omit(at: usize) -> Self {
+        Edit { at, content: None, size: Size::default(), clip: None, gives_back: false }
+    }
+
+    /// The entry shows its own content.
+    pub fn own(context: &Context, at: usize) -> Self {
+        Edit { gives_back: true, ..Self::replace(at, context.entries[at].content().raw().to_owned(), context.original[at]) }
+    }
+
+    /// The entry shows this content.
+    pub fn replace(at: usize, content: String, size: Size) -> Self {
         Edit { at, content: Some(content), size, clip: None, gives_back: false }
     }
 
@@ -132,8 +145,9 @@ impl Work<'_> {
         }
         let clips = self.clips(&mut edits, state.words);
         let clipped = clips.len();
+        let of_roots = edits.len();
         edits.extend(clips);
-        Outcome { folds, edits, hidden_users, clips: clipped }
+        Outcome { folds, of_roots, edits, hidden_users, clips: clipped }
     }
 
     /// The edits of a new root: first what is replaced, then what is omitted, results before the message that called them.
@@ -171,14 +185,11 @@ impl Work<'_> {
             }
         }
         given_back.retain(|at| !omitted.contains(at));
-        edits.extend(given_back.into_iter().map(|at| {
-            let own = context.entries[at].content().raw().to_owned();
-            Edit { gives_back: true, ..Edit::replace(at, own, context.original[at]) }
-        }));
+        edits.extend(given_back.into_iter().map(|at| Edit::own(context, at)));
         omitted.retain(|at| !kept.contains(at) && context.state[*at] != Shown::Gone);
         let mut omitted: Vec<usize> = omitted.into_iter().collect();
         omitted.sort_by_key(|&at| (context.unit_of[at], Reverse(at)));
-        edits.extend(omitted.into_iter().map(|at| Edit { at, content: None, size: Size::default(), clip: None, gives_back: false }));
+        edits.extend(omitted.into_iter().map(Edit::omit));
         edits
     }
 

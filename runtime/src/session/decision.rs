@@ -115,6 +115,8 @@ pub enum Trigger {
     Overflow,
     /// A person asked: every mark, no floor.
     Person,
+    /// Another extension tore apart what is folded: it is put together again.
+    Recovery,
 }
 
 impl Trigger {
@@ -125,6 +127,7 @@ impl Trigger {
             Trigger::Fence => "fence",
             Trigger::Overflow => "overflow",
             Trigger::Person => "person",
+            Trigger::Recovery => "recovery",
         }
     }
 }

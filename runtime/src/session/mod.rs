@@ -10,6 +10,7 @@
 //! | `decided` | what the journal says an agent or a person decided |
 //! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
 //! | `shortfall` | what keeps a window above its target |
+//! | `repairs` | what another extension tore apart is put together once |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
 
@@ -17,6 +18,7 @@ mod decided;
 mod decision;
 mod promises;
 mod recovery;
+mod repairs;
 mod shortfall;
 mod status;
 
@@ -32,6 +34,7 @@ use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
 use decided::Agreed;
 use promises::Promises;
+use repairs::Repairs;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The runtime's view of one branch.
@@ -49,6 +52,7 @@ pub struct Session {
     digests: BTreeMap<usize, Digest>,
     promises: Promises,
     agreed: Agreed,
+    repairs: Repairs,
     /// Sum of what can be moved: shown, ripe, not held, editable, nobody else's.
     movable: Size,
     /// A person's words in the window; a carrier counts its own content only.
@@ -80,6 +84,7 @@ impl Session {
             digests: BTreeMap::new(),
             promises: Promises::default(),
             agreed: Agreed::default(),
+            repairs: Repairs::default(),
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
@@ -163,6 +168,9 @@ impl Session {
         };
         self.show(at, after, state, None);
         self.put_in(at);
+        if self.context.foreign.contains(&at) {
+            self.edited_by_others(at);
+        }
     }
 
     /// Before something changes what an entry shows, or whether it may be moved.
@@ -231,6 +239,9 @@ impl Session {
         self.cuts.apply(&claimed);
         self.occupancy.changed();
         self.since_commit = Some(Size::default());
+        if record.trigger == Trigger::Recovery.name() {
+            self.repaired(record.promises.iter().map(|(target, _)| target.as_str()));
+        }
         for (index, (target, promise)) in record.promises.into_iter().enumerate() {
             let Some(&at) = self.context.by_id.get(&target) else { continue };
             if at >= self.context.kept_from() && at < position {
@@ -247,7 +258,8 @@ impl Session {
     fn promised(&mut self, at: usize, promise: Promise) {
         let entry = &self.context.entries[at];
         let is_user = entry.kind() == &Kind::Message(Role::User);
-        let gives_back = |digest| is_user && Digest::of(entry.content().raw().as_bytes()) == digest;
+        let as_long = promise.clip.is_none() && promise.size == self.context.original[at];
+        let gives_back = |digest| as_long && Digest::of(entry.content().raw().as_bytes()) == digest;
         let state = match promise.digest {
             None => Shown::Gone,
             Some(digest) if gives_back(digest) => Shown::Raw,
@@ -258,6 +270,9 @@ impl Session {
         let (bytes, images) = self.context.shown[at].minus(promise.size);
         self.occupancy.freed(bytes, images);
         self.take_out(at);
+        if carries && self.context.foreign.contains(&at) {
+            self.repairs.asserted.insert(at);
+        }
         self.show(at, promise.size, state, carries.then(|| promise.size.bytes.saturating_sub(own)));
         self.put_in(at);
     }
@@ -306,6 +321,9 @@ impl Session {
 
     fn decide(&self, moment: Moment, limit: usize) -> Decision {
         let before = self.occupancy.tokens();
+        if let Some(edits) = self.torn_batches() {
+            return self.repair(before, limit, edits);
+        }
         let fence = self.is_over_fence(before);
         let trigger = match moment {
             Moment::Asked => Trigger::Person,
@@ -363,6 +381,7 @@ impl Session {
         if outcome.edits.is_empty() {
             return nothing;
         }
+        self.assert_lost(&mut outcome);
         let shortfall = (after > target).then(|| self.shortfall(after, after - target, &outcome));
         let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &outcome.folds, &outcome.edits);
         let parents = outcome.folds.iter().filter(|(fold, _)| fold.kind == FoldKind::Consolidated).count();
