@@ -80,7 +80,7 @@ impl Action {
             let value = meant.remove(unknown).unwrap_or_default();
             meant.entry(close).or_insert(value);
             meant.retain(|field, _| field == "action" || known.contains(&field.as_str()));
-            return Err(Refusal::new(unknown, format!("{name} has no such field; did you mean \"{close}\"?"), Action::of(meant)));
+            return Err(Refusal::new(unknown, format!("{name} has no such field; the nearest is \"{close}\""), Action::of(meant)));
         }
         serde_json::from_value(Value::Object(fields.clone())).map_err(|error| {
             let mut meant = fields;
@@ -110,7 +110,7 @@ impl Action {
         serde_json::from_value(Value::Object(fields)).unwrap_or_else(|_| Action::status())
     }
 
-    /// The call that always works.
+    /// The call that every session answers.
     fn status() -> Self {
         Action::Status(StatusPage::default())
     }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn an_unknown_field_names_the_nearest_and_the_call_that_was_meant() {
         let text = refused(r#"{"action":"peek","id":"f_1","ofset":7}"#);
-        assert!(text.contains("did you mean \"offset\"?") && text.ends_with(r#"{"action":"peek","id":"f_1","offset":7,"bytes":16000}"#), "{text}");
+        assert!(text.contains("the nearest is \"offset\"") && text.ends_with(r#"{"action":"peek","id":"f_1","offset":7,"bytes":16000}"#), "{text}");
         assert!(refused(r#"{"action":"status","detale":"tree"}"#).ends_with(r#"{"action":"status","detail":"tree","page":1}"#));
     }
 

@@ -46,7 +46,6 @@ fn yes() -> bool {
     true
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_yes(flag: &bool) -> bool {
     *flag
 }
@@ -230,6 +229,27 @@ mod tests {
         let text = "é".repeat(2_000);
         assert_eq!(ranges(&text, 1_201, 1_024), (1_200..2_224, None));
         assert_eq!(ranges(&text, 3_999, 1_024), (3_998..4_000, None));
+    }
+
+    #[test]
+    fn a_slice_ends_between_graphemes_and_never_stands_still() {
+        let family = "👨‍👩‍👧‍👦";
+        let text = family.repeat(400);
+        for bytes in 1_024..1_060 {
+            let (head, tail) = ranges(&text, 0, bytes);
+            let (next, _) = ranges(&text, head.end, bytes);
+            for edge in [head.end, tail.map_or(0, |tail| tail.start), next.end] {
+                assert_eq!(edge % family.len(), 0, "{bytes}");
+            }
+        }
+        let zalgo = format!("a{}", "\u{301}".repeat(3_000));
+        let (mut at, mut looks) = (0, 0);
+        while at < zalgo.len() {
+            let (slice, _) = ranges(&zalgo, at, 1_024);
+            assert!(slice.start == at && slice.end > at);
+            (at, looks) = (slice.end, looks + 1);
+        }
+        assert!(looks < 10);
     }
 
     #[test]

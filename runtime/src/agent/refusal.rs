@@ -6,6 +6,8 @@ use std::fmt;
 
 /// How much of an id or a word a refusal repeats, in characters: a caller may have sent a megabyte.
 const NAMED: usize = 80;
+/// The longest rule, in characters.
+const RULE: usize = 400;
 
 /// A call that was refused: what it was about, the rule, and a call that works instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,24 +16,21 @@ pub struct Refusal {
     pub subject: String,
     /// The rule, in words.
     pub rule: String,
-    /// A call that would be carried out.
+    /// A call that would be carried out. Where the arguments could not be read no session was asked yet: then it is the call that was
+    /// meant, as far as that can be told.
     pub call: Action,
 }
 
 impl Refusal {
     pub(super) fn new(subject: &str, rule: impl Into<String>, call: Action) -> Self {
-        Refusal { subject: named(subject), rule: named_rule(rule.into()), call }
+        // A rule may repeat what a parser said of its input.
+        Refusal { subject: told(subject, NAMED), rule: told(&rule.into(), RULE), call }
     }
 }
 
 /// What a caller sent, short enough to repeat and without anything that acts.
-fn named(subject: &str) -> String {
-    disarm(&fit(subject, Bound { chars: NAMED, bytes: usize::MAX }))
-}
-
-/// A rule may end with what a parser said, which repeats its input.
-fn named_rule(rule: String) -> String {
-    disarm(&fit(&rule, Bound { chars: NAMED * 5, bytes: usize::MAX }))
+fn told(text: &str, chars: usize) -> String {
+    disarm(&fit(text, Bound { chars, bytes: usize::MAX }))
 }
 
 impl fmt::Display for Refusal {
