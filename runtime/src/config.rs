@@ -180,7 +180,7 @@ fn refuse(name: &str, value: &Value, rule: &str) -> String {
 }
 
 /// The known name that takes the fewest single-letter changes.
-fn nearest<'a>(name: &str, known: &[&'a str]) -> &'a str {
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> &'a str {
     known.iter().min_by_key(|known| distance(name, known)).expect("there are known names")
 }
 

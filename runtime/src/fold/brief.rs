@@ -277,7 +277,7 @@ fn data(text: &str, most: usize) -> String {
 }
 
 /// A text cut to a bound between graphemes, the cut marked.
-fn fit(text: &str, bound: Bound) -> String {
+pub(crate) fn fit(text: &str, bound: Bound) -> String {
     // No text has more characters than bytes.
     if text.len() <= bound.bytes && (text.len() <= bound.chars || text.chars().count() <= bound.chars) {
         return text.to_owned();

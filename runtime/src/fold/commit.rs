@@ -126,15 +126,7 @@ pub(super) struct Work<'a> {
 impl<'a> Planner<'a> {
     /// The smallest commit whose `estimate` of what it frees is at most `target`, else the largest.
     pub fn plan(&'a self, marks: &[Cow<'_, Cut>], target: u64, estimate: impl Fn(Freed) -> u64) -> Plan<'a> {
-        let mut work = Work {
-            plan: self,
-            nodes: Vec::new(),
-            leaves: Vec::new(),
-            ids: BTreeMap::new(),
-            last_word: self.context.last_word(),
-            words_after: Vec::new(),
-            tried: BTreeMap::new(),
-        };
+        let mut work = self.work();
         let existing: Vec<usize> = self.lattice.roots.values().map(|id| work.existing(&self.lattice.folds[id])).collect();
         let mut state = State { roots: existing.clone(), words: self.words, ..State::default() };
         work.fixpoint(&mut state, 0);
@@ -154,6 +146,29 @@ impl<'a> Planner<'a> {
             }
         }
         Plan { work, state }
+    }
+
+    /// What each of the marks frees as a leaf, when those before it are leaves too; `None` for one that is passed over.
+    pub fn leaves(&'a self, marks: &[Cow<'_, Cut>]) -> Vec<Option<Freed>> {
+        let mut work = self.work();
+        let freed = |cut: &Cow<'_, Cut>| {
+            let leaf = work.leaf(cut)?;
+            work.add(leaf);
+            Some(work.nodes[leaf].freed)
+        };
+        marks.iter().map(freed).collect()
+    }
+
+    fn work(&'a self) -> Work<'a> {
+        Work {
+            plan: self,
+            nodes: Vec::new(),
+            leaves: Vec::new(),
+            ids: BTreeMap::new(),
+            last_word: self.context.last_word(),
+            words_after: Vec::new(),
+            tried: BTreeMap::new(),
+        }
     }
 
     pub(super) fn above_limit(&self, words: Size) -> bool {

@@ -10,8 +10,9 @@ use unicode_segmentation::UnicodeSegmentation;
 /// The version of the rules that write deterministic briefs and placeholders.
 pub const BRIEF_VERSION: u32 = 1;
 
-const OPEN: char = '⟦';
-const CLOSE: char = '⟧';
+/// What a marker of ours begins with, and what it ends with.
+pub(crate) const OPEN: char = '⟦';
+pub(crate) const CLOSE: char = '⟧';
 
 /// What kind of fold it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +140,8 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-fn disarm(line: &str) -> String {
+/// One line of foreign text for a marker of ours: nothing in it can end the marker or begin another, no control character acts.
+pub(crate) fn disarm(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     disarm_into(line, &mut out);
     out
@@ -188,7 +190,7 @@ pub fn clip(text: &str, entry: &str, head: usize, tail: usize) -> Option<String>
 const CLUSTER: usize = 256;
 
 /// The last grapheme edge at or before `at`.
-fn edge_before(text: &str, at: usize) -> usize {
+pub(crate) fn edge_before(text: &str, at: usize) -> usize {
     let from = text.floor_char_boundary(at.saturating_sub(CLUSTER));
     let to = text.ceil_char_boundary(at.saturating_add(CLUSTER).min(text.len()));
     let edges = text[from..to].grapheme_indices(true).map(|(offset, _)| from + offset);
@@ -197,7 +199,7 @@ fn edge_before(text: &str, at: usize) -> usize {
 }
 
 /// The first grapheme edge at or after `at`.
-fn edge_after(text: &str, at: usize) -> usize {
+pub(crate) fn edge_after(text: &str, at: usize) -> usize {
     let from = text.floor_char_boundary(at.saturating_sub(CLUSTER));
     let to = text.ceil_char_boundary(at.saturating_add(CLUSTER).min(text.len()));
     let mut edges = text[from..to].grapheme_indices(true).map(|(offset, _)| from + offset);

@@ -13,6 +13,7 @@
 //! | `repairs` | what another extension tore apart is put together once |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
+//! | `view` | its folds, marks and entries, to be read |
 
 mod decided;
 mod decision;
@@ -21,12 +22,14 @@ mod recovery;
 mod repairs;
 mod shortfall;
 mod status;
+mod view;
 
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
+pub use view::{FoldView, Mark, Place};
 
 use crate::config::Settings;
 use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};

@@ -1,6 +1,7 @@
 //! Originals, kept twice and given back whole.
 
 use super::Session;
+use crate::fold::Fold;
 use crate::journal::Digest;
 use crate::ports::{ObjectStore, StoreError};
 
@@ -18,7 +19,7 @@ pub struct Original {
 /// Why a fold cannot be given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoverError {
-    /// There is no such fold on the branch.
+    /// There is no such fold, or no such entry, on the branch.
     Unknown(String),
     /// An original is missing or is not the one that was folded, and no second copy replaces it.
     Damaged {
@@ -32,7 +33,7 @@ pub enum RecoverError {
 impl std::fmt::Display for RecoverError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RecoverError::Unknown(id) => write!(f, "there is no fold {id} on this branch"),
+            RecoverError::Unknown(id) => write!(f, "there is no {id} on this branch"),
             RecoverError::Damaged { fold, entry } => write!(
                 f,
                 "entry {entry} of fold {fold} differs from what was folded and no second copy of it was found; nothing is given back in its place"
@@ -70,6 +71,19 @@ impl Session {
     pub fn recover(&self, fold: &str, store: Option<&dyn ObjectStore>) -> Result<Vec<Original>, RecoverError> {
         let found = self.lattice.folds.get(fold).ok_or_else(|| RecoverError::Unknown(fold.to_owned()))?;
         self.lattice.hidden(found).into_iter().map(|at| self.original(fold, at, store)).collect()
+    }
+
+    /// The exact entry with this id: checked like [`Session::recover`] if a fold hides it, else as it stands on the branch.
+    ///
+    /// # Errors
+    /// [`RecoverError`] when the branch has no such entry, or it is not what was folded and the store does not have it.
+    pub fn recover_entry(&self, id: &str, store: Option<&dyn ObjectStore>) -> Result<Original, RecoverError> {
+        let at = *self.context.by_id.get(id).ok_or_else(|| RecoverError::Unknown(id.to_owned()))?;
+        let hides = |fold: &&Fold| self.digests.contains_key(&at) && fold.parts.contains(&at);
+        match self.lattice.folds.values().find(hides) {
+            Some(fold) => self.original(fold.id.as_str(), at, store),
+            None => Ok(Original { id: id.to_owned(), line: self.context.entries[at].line().to_owned(), from_store: false }),
+        }
     }
 
     fn original(&self, fold: &str, at: usize, store: Option<&dyn ObjectStore>) -> Result<Original, RecoverError> {

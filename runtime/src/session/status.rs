@@ -32,7 +32,7 @@ impl Session {
         let first = self.cuts.marks(&self.context).first().map(|cut| self.context.units[cut.units[0]].entries[0]);
         let behind: Size = first.map_or(Size::default(), |first| self.context.shown[first..].iter().copied().sum());
         let occupancy = self.occupancy();
-        let rewrite = self.tokens_at_most(behind).min(occupancy);
+        let rewrite = self.read_anew(behind);
         let answered = self.last_answer.and_then(|at| self.context.entries[at].message_field("timestamp")?.parse::<u64>().ok());
         Status {
             occupancy,

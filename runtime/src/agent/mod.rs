@@ -1,0 +1,182 @@
+//! The tool an agent has, `pi_fold_context`: one call in as JSON text, one text out, or a refusal that says what would work.
+//!
+//! What stands here only reads: a peek and a status change no byte that was shown. Every call is parsed whole or refused by name, and
+//! no input makes any of it panic.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | the calls: parsing them, writing them |
+//! | `peek` | originals as text, slice by slice, and the line that a peek leaves behind |
+//! | `render` | what one entry says, as text |
+//! | `status` | pages on the budget, the folds and the pending marks |
+//! | `refusal` | why a call was not carried out |
+
+mod peek;
+mod refusal;
+mod render;
+mod status;
+
+pub use peek::{PEEK_BYTES, Peek, parse_peek_line, peek, peek_line};
+pub use refusal::Refusal;
+pub use status::{Detail, PAGE_CHARS, StatusPage, status};
+
+use crate::config::nearest;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+/// What an agent may ask of its context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+pub enum Action {
+    /// Originals, as text.
+    Peek(Peek),
+    /// How the window stands.
+    Status(StatusPage),
+}
+
+/// Every action: its name, its fields, and what they take.
+const ACTIONS: [(&str, &[&str], &str); 2] = [
+    (
+        "peek",
+        &["id", "offset", "bytes", "ephemeral"],
+        "peek takes id (text), offset and bytes (whole numbers of bytes), ephemeral (true or false); only id is needed",
+    ),
+    ("status", &["detail", "page"], "status takes detail (none, tree, folds or marks) and page (a whole number); neither is needed"),
+];
+
+impl Action {
+    /// Reads the arguments of a tool call, JSON text.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no JSON object, an action or a field that does not exist (the nearest one that does is named), a field that is
+    /// missing or holds something else. Whether an id exists and a number is in bounds is for [`peek`] and [`status`] to say.
+    ///
+    /// ```
+    /// use fold_runtime::agent::{Action, Peek};
+    /// let action = Action::parse(r#"{"action":"peek","id":"f_0123456789ab"}"#)?;
+    /// assert_eq!(action, Action::Peek(Peek::of("f_0123456789ab")));
+    /// let refused = Action::parse(r#"{"action":"peek","ids":"f_0123456789ab"}"#).unwrap_err();
+    /// assert_eq!(refused.call, action);
+    /// # Ok::<(), fold_runtime::agent::Refusal>(())
+    /// ```
+    pub fn parse(arguments: &str) -> Result<Self, Refusal> {
+        let fields: Map<String, Value> =
+            serde_json::from_str(arguments).map_err(|error| Refusal::new("the call", format!("it is no JSON object ({error})"), Action::status()))?;
+        let names = ACTIONS.map(|(name, ..)| name);
+        let list = names.join(", ");
+        let Some(action) = fields.get("action") else {
+            return Err(Refusal::new("the call", format!("it names no action; there are {list}"), Action::status()));
+        };
+        let Some((name, known, takes)) = ACTIONS.iter().find(|(name, ..)| action == name) else {
+            let close = nearest(action.as_str().unwrap_or_default(), &names);
+            let mut meant = fields.clone();
+            meant.insert("action".to_owned(), close.into());
+            return Err(Refusal::new(&spoken(action), format!("there is no such action; there are {list}"), Action::of(meant)));
+        };
+        if let Some(unknown) = fields.keys().find(|field| *field != "action" && !known.contains(&field.as_str())) {
+            let close = nearest(unknown, known);
+            let mut meant = fields.clone();
+            let value = meant.remove(unknown).unwrap_or_default();
+            meant.entry(close).or_insert(value);
+            meant.retain(|field, _| field == "action" || known.contains(&field.as_str()));
+            return Err(Refusal::new(unknown, format!("{name} has no such field; the nearest is \"{close}\""), Action::of(meant)));
+        }
+        serde_json::from_value(Value::Object(fields.clone())).map_err(|error| {
+            let mut meant = fields;
+            meant.retain(|field, _| field == "action" || field == "id");
+            Refusal::new(name, format!("{takes} ({error})"), Action::of(meant))
+        })
+    }
+
+    /// The call as JSON text, in ASCII: whatever an id holds, no marker of ours can begin or end in it. [`Action::parse`] reads it back.
+    pub fn call(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        let mut call = String::with_capacity(text.len());
+        for character in text.chars() {
+            if (' '..='~').contains(&character) {
+                call.push(character);
+            } else {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(call, "\\u{unit:04x}");
+                }
+            }
+        }
+        call
+    }
+
+    /// These fields, if they make an action.
+    fn of(fields: Map<String, Value>) -> Self {
+        serde_json::from_value(Value::Object(fields)).unwrap_or_else(|_| Action::status())
+    }
+
+    /// The call that every session answers.
+    fn status() -> Self {
+        Action::Status(StatusPage::default())
+    }
+}
+
+/// A value as a refusal names it.
+fn spoken(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(arguments: &str) -> String {
+        Action::parse(arguments).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_named_keeps_its_default() {
+        let peek = Peek { id: "a".into(), offset: 0, bytes: 16_000, ephemeral: true };
+        assert_eq!(Action::parse(r#"{"id":"a","action":"peek"}"#), Ok(Action::Peek(peek)));
+        assert_eq!(Action::parse(r#"{"action":"status"}"#), Ok(Action::Status(StatusPage { detail: Detail::None, page: 1 })));
+    }
+
+    #[test]
+    fn an_unknown_action_names_those_that_exist_and_a_call_that_works() {
+        let text = refused(r#"{"action":"peak","id":"f_1"}"#);
+        assert!(text.contains("\"peak\"") && text.contains("there are peek, status"), "{text}");
+        assert!(text.ends_with(r#"{"action":"peek","id":"f_1","offset":0,"bytes":16000}"#), "{text}");
+        assert!(refused(r#"{"id":"f_1"}"#).contains("names no action"));
+        assert!(refused(r#"{"action":{"peek":1}}"#).ends_with(r#"{"action":"status","detail":"none","page":1}"#));
+    }
+
+    #[test]
+    fn an_unknown_field_names_the_nearest_and_the_call_that_was_meant() {
+        let text = refused(r#"{"action":"peek","id":"f_1","ofset":7}"#);
+        assert!(text.contains("the nearest is \"offset\"") && text.ends_with(r#"{"action":"peek","id":"f_1","offset":7,"bytes":16000}"#), "{text}");
+        assert!(refused(r#"{"action":"status","detale":"tree"}"#).ends_with(r#"{"action":"status","detail":"tree","page":1}"#));
+    }
+
+    #[test]
+    fn a_field_of_another_kind_is_refused_with_what_the_action_takes() {
+        for wrong in [
+            r#"{"action":"peek"}"#,
+            r#"{"action":"peek","id":7}"#,
+            r#"{"action":"peek","id":"a","offset":-1}"#,
+            r#"{"action":"peek","id":"a","bytes":"many"}"#,
+            r#"{"action":"peek","id":"a","ephemeral":null}"#,
+        ] {
+            assert!(refused(wrong).contains("peek takes id (text)"), "{wrong}");
+        }
+        assert!(refused(r#"{"action":"status","detail":"all"}"#).contains("none, tree, folds or marks"));
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for wrong in ["", "[]", "7", "{\"action\":", r#"{"action":"peek","id":"\ud83d"}"#] {
+            assert!(refused(wrong).contains("no JSON object"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_ascii_and_reads_back() {
+        let action = Action::Peek(Peek { id: "⟧\n🦀\u{7f}\"".into(), offset: 9, bytes: 1_024, ephemeral: false });
+        assert!(action.call().is_ascii() && !action.call().contains(char::is_control));
+        assert_eq!(Action::parse(&action.call()), Ok(action));
+    }
+}
