@@ -8,6 +8,7 @@
 //! | here | observing entries, deciding at a boundary |
 //! | `decision` | what a boundary answers |
 //! | `decided` | what the journal says an agent or a person decided |
+//! | `peeks` | peeks that were read, one line left of each |
 //! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
 //! | `shortfall` | what keeps a window above its target |
 //! | `repairs` | what another extension tore apart is put together once |
@@ -17,6 +18,7 @@
 
 mod decided;
 mod decision;
+mod peeks;
 mod promises;
 mod recovery;
 mod repairs;
@@ -26,13 +28,14 @@ mod view;
 
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
+pub(crate) use peeks::line_of;
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
 pub use view::{FoldView, Mark, Place};
 
 use crate::config::Settings;
-use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
+use crate::fold::{Context, CutPolicy, Cuts, Edit, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
 use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
 use decided::Agreed;
@@ -56,6 +59,8 @@ pub struct Session {
     promises: Promises,
     agreed: Agreed,
     repairs: Repairs,
+    /// Ephemeral peeks, retired ones too.
+    peeks: BTreeSet<usize>,
     /// Sum of what can be moved: shown, ripe, not held, editable, nobody else's.
     movable: Size,
     /// A person's words in the window; a carrier counts its own content only.
@@ -88,6 +93,7 @@ impl Session {
             promises: Promises::default(),
             agreed: Agreed::default(),
             repairs: Repairs::default(),
+            peeks: BTreeSet::new(),
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
@@ -118,6 +124,9 @@ impl Session {
             kind => {
                 if kind == &Kind::Message(Role::User) {
                     self.words = self.words + size;
+                }
+                if line_of(entry).is_some() {
+                    self.peeks.insert(at);
                 }
                 self.occupancy.added(size);
                 self.appended(size);
@@ -241,7 +250,9 @@ impl Session {
         }
         self.cuts.apply(&claimed);
         self.occupancy.changed();
-        self.since_commit = Some(Size::default());
+        if !matches!(record.trigger.as_str(), "recovery" | "peek") {
+            self.since_commit = Some(Size::default());
+        }
         if record.trigger == Trigger::Recovery.name() {
             self.repaired(record.promises.iter().map(|(target, _)| target.as_str()));
         }
@@ -316,6 +327,11 @@ impl Session {
             Decision::Deferred(deferral) => Some(deferral),
             Decision::Commit(_) | Decision::Recovery(_) => return decision,
         };
+        if matches!(moment, Moment::TurnEnd | Moment::Settling)
+            && let Some(edits) = self.cheap_retirement()
+        {
+            return self.without_folds(Trigger::Peek, self.occupancy.tokens(), limit, edits);
+        }
         match self.writing(limit, Vec::new()) {
             (drafts, _) if drafts.is_empty() => decision,
             (drafts, left) => Decision::Recovery(Recovery { drafts, left, deferral }),
@@ -325,7 +341,7 @@ impl Session {
     fn decide(&self, moment: Moment, limit: usize) -> Decision {
         let before = self.occupancy.tokens();
         if let Some(edits) = self.torn_batches() {
-            return self.repair(before, limit, edits);
+            return self.without_folds(Trigger::Recovery, before, limit, edits);
         }
         let fence = self.is_over_fence(before);
         let trigger = match moment {
@@ -353,6 +369,13 @@ impl Session {
             None => (&self.context, &self.cuts, self.movable),
         };
         let target = self.band.target(self.occupancy.immovable(movable));
+        // A peek that was read makes way first.
+        let retirement = self.retirement(context);
+        let (retired, base) = match &retirement {
+            Some((edits, after)) => (after, Edit::freed(edits, context)),
+            None => (context, (0, 0)),
+        };
+        let context = retired;
         let planner = Planner {
             context,
             lattice: &self.lattice,
@@ -364,7 +387,7 @@ impl Session {
             words: self.words,
             takes_all: trigger == Trigger::Person,
         };
-        let estimate = |(bytes, images)| self.occupancy.after_freeing(bytes, images);
+        let estimate = |(bytes, images): (i64, i64)| self.occupancy.after_freeing(bytes.saturating_add(base.0), images.saturating_add(base.1));
         let marks = cuts.marks(context);
         let plan = planner.plan(&marks, target, estimate);
         let after = estimate(plan.freed());
@@ -385,6 +408,9 @@ impl Session {
             return nothing;
         }
         self.assert_lost(&mut outcome);
+        if let Some((edits, _)) = retirement {
+            peeks::add(&mut outcome, edits);
+        }
         let shortfall = (after > target).then(|| self.shortfall(after, after - target, &outcome));
         let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &outcome.folds, &outcome.edits);
         let parents = outcome.folds.iter().filter(|(fold, _)| fold.kind == FoldKind::Consolidated).count();
