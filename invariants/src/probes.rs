@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 62] = [
+pub const PROBES: [&str; 63] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -49,6 +49,7 @@ pub const PROBES: [&str; 62] = [
     "first-show clip of a user message",
     "first-show clip of a blacklisted result",
     "request stopped by the fence",
+    "compaction where nothing else makes room",
     "recovery of promised edits",
     "promise ended by a foreign edit",
     "boundary dropped",

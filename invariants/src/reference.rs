@@ -16,6 +16,7 @@ use crate::commit::{Record, showing};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound};
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
+pub use fold_runtime::session::Moment;
 use fold_runtime::session::{COMMIT_RECORD, Draft};
 use fold_runtime::window::{Band, IMAGE_TOKENS, MessageContent, Size, projection};
 use lattice::{Fold, State};
@@ -23,30 +24,13 @@ use meter::Meter;
 use std::collections::{BTreeMap, BTreeSet};
 use walk::{Unit, UnitKind};
 
-/// When the law is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// A turn ended.
-    TurnEnd,
-    /// The agent is about to settle.
-    Settling,
-    /// A request is about to leave, and no boundary came before it.
-    Request,
-    /// A request was refused for its size.
-    Refused,
-    /// A person asked.
-    Asked,
-}
-
-impl Moment {
-    /// The most edits that may be written now, on a branch of this many entries.
-    fn most_edits(self, entries: usize) -> usize {
-        let at_a_turn = (1_000_000 / entries.max(1)).max(20);
-        match self {
-            Moment::TurnEnd | Moment::Refused => at_a_turn,
-            Moment::Settling => 10 * at_a_turn,
-            Moment::Request | Moment::Asked => 0,
-        }
+/// The most edits that may be written at a moment, on a branch of this many entries.
+fn most_edits(moment: Moment, entries: usize) -> usize {
+    let at_a_turn = (1_000_000 / entries.max(1)).max(20);
+    match moment {
+        Moment::TurnEnd | Moment::Refused => at_a_turn,
+        Moment::Settling => 10 * at_a_turn,
+        Moment::Request | Moment::Asked => 0,
     }
 }
 
@@ -99,7 +83,7 @@ pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment
         edits.retain(|(at, _)| plan.edits.iter().all(|(named, _)| named != at));
         edits.extend(plan.edits.iter().map(|(at, shown)| (*at, shown.content.clone())));
     }
-    let left = edits.len().saturating_sub(moment.most_edits(branch.len()));
+    let left = edits.len().saturating_sub(most_edits(moment, branch.len()));
     edits.truncate(edits.len() - left);
     let edits = edits.into_iter().map(|(at, replacement)| Draft::ContextEdit { target: branch[at].id().to_owned(), replacement });
     match decided {
