@@ -2,6 +2,8 @@
 
 use crate::agreement::{Habits, turn};
 use crate::world::{World, lines, text};
+use fold_invariants::commit::{Commit, Folds, recovery};
+use fold_invariants::probes::Probes;
 use fold_invariants::reference::{Moment, Verdict, decide, occupancy, overlay};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind};
@@ -89,8 +91,9 @@ fn a_commit_torn_after_any_draft_shows_the_same_window_and_is_finished_at_the_ne
         assert_eq!(asked(&torn, Moment::Request), Verdict::Quiet, "no boundary, so nothing is written");
         // An answer in between changes nothing of that, and the edits that come after it are no change of what is shown.
         torn.answer("go on", &[]);
-        let measured = tokens(&torn);
+        let (measured, before) = (tokens(&torn), torn.branch.len());
         torn.apply(&drafts[written..]);
+        recovery(&torn.branch[..before], &torn.branch[before..], &mut Probes::default()).expect("what was promised");
         assert_eq!((tokens(&torn), overlay(&torn.branch)), (measured, Vec::new()));
         assert_eq!(asked(&torn, Moment::TurnEnd), Verdict::Quiet);
     }
@@ -308,6 +311,7 @@ fn a_session_of_which_no_promised_edit_was_ever_written_is_decided_like_the_one_
     };
     let options = r#"{"thresholds":{"maxTarget":0.8,"minTarget":0.2,"consolidateAfter":2,"minFoldChars":2000},"blacklistAutoFoldTools":["keep"]}"#;
     let (settings, mut world, mut ours, mut commits) = (settings(options), World::new(7), BTreeSet::new(), 0);
+    let (mut folds, mut probes) = (Folds::default(), Probes::default());
     for number in 0..120 {
         turn(&mut world, habits);
         let mut torn = world.clone();
@@ -325,6 +329,17 @@ fn a_session_of_which_no_promised_edit_was_ever_written_is_decided_like_the_one_
         world.apply(&drafts);
         ours.extend(world.branch[from + 1..].iter().map(|entry| entry.id().to_owned()));
         commits += 1;
+        let edit = |draft: &Draft| match draft {
+            Draft::ContextEdit { target, replacement } => (target.clone(), replacement.clone()),
+            Draft::Custom { .. } => panic!("one record"),
+        };
+        let edits: Vec<(String, Option<String>)> = drafts[1..].iter().map(edit).collect();
+        let position = |id: &str| world.branch.iter().position(|entry| entry.id() == id);
+        let written = Commit { branch: &world.branch, record: from, edits: &edits, settings: &settings };
+        folds.commit(written, &position, &mut probes).unwrap_or_else(|broken| panic!("turn {number}: {broken:?}"));
+    }
+    for probe in ["first-show clip of a result", "consolidation", "user message hidden"] {
+        assert!(probes.count(probe) > 0, "{probe}");
     }
     assert!(commits >= 5, "{commits} commits are no test");
 }
