@@ -63,9 +63,8 @@ impl Meter {
                 Kind::Custom { .. } if records.contains_key(&at) => {
                     meter.since_record = Some(Size::default());
                     meter.change();
-                    let context: BTreeSet<usize> = projection(&branch[..at]).iter().map(|projected| places[projected.source.id()]).collect();
                     for (index, edit) in records[&at].edits.iter().enumerate() {
-                        if let Some(target) = places.get(&*edit.target).filter(|target| context.contains(target)) {
+                        if let Some(target) = places.get(&*edit.target) {
                             meter.promise(*target, Promise { place: (at, index), edit: edit.clone(), kept: false });
                         }
                     }
@@ -135,12 +134,11 @@ impl Meter {
         (self.waiting, self.base) = (true, None);
     }
 
-    /// From the record on, an entry weighs as promised.
+    /// From the record on, an entry in context weighs as promised.
     fn promise(&mut self, target: usize, promise: Promise) {
-        if let Some(old) = self.shown.get(&target).copied() {
-            self.shown.insert(target, promise.size());
-            self.free(old.minus(promise.size()));
-        }
+        let Some(old) = self.shown.get(&target).copied() else { return };
+        self.shown.insert(target, promise.size());
+        self.free(old.minus(promise.size()));
         self.promises.insert(target, promise);
     }
 

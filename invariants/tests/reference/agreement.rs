@@ -24,24 +24,24 @@ fn verdict(decision: Decision) -> Verdict {
 
 /// How often, in a thousand turns, a session does what it may do.
 #[derive(Clone, Copy, Default)]
-struct Habits {
-    users: usize,
-    heavy_users: usize,
-    customs: usize,
-    commands: usize,
-    systems: usize,
-    failures: usize,
-    huge_calls: usize,
-    irregular: usize,
-    unmeasured: usize,
-    images: usize,
-    foreign: usize,
-    compactions: usize,
-    switches: usize,
+pub struct Habits {
+    pub users: usize,
+    pub heavy_users: usize,
+    pub customs: usize,
+    pub commands: usize,
+    pub systems: usize,
+    pub failures: usize,
+    pub huge_calls: usize,
+    pub irregular: usize,
+    pub unmeasured: usize,
+    pub images: usize,
+    pub foreign: usize,
+    pub compactions: usize,
+    pub switches: usize,
 }
 
 /// A step of an agent after what a person or an extension said, and what the world does besides.
-fn turn(world: &mut World, habits: Habits) {
+pub fn turn(world: &mut World, habits: Habits) {
     if world.in_thousand(habits.systems) {
         world.message(r#"{"role":"system","content":"be good"}"#);
     }

@@ -1,11 +1,15 @@
 //! What a record promises stands from the record on: written, half written, or not at all; and what a commit may write at its moment.
 
+use crate::agreement::{Habits, turn};
 use crate::world::{World, lines, text};
+use fold_invariants::commit::{Commit, Folds, recovery};
+use fold_invariants::probes::Probes;
 use fold_invariants::reference::{Moment, Verdict, decide, occupancy, overlay};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind};
 use fold_runtime::session::Draft;
 use fold_runtime::window::projection;
+use std::collections::BTreeSet;
 
 const WINDOW: u64 = 20_000;
 
@@ -87,8 +91,9 @@ fn a_commit_torn_after_any_draft_shows_the_same_window_and_is_finished_at_the_ne
         assert_eq!(asked(&torn, Moment::Request), Verdict::Quiet, "no boundary, so nothing is written");
         // An answer in between changes nothing of that, and the edits that come after it are no change of what is shown.
         torn.answer("go on", &[]);
-        let measured = tokens(&torn);
+        let (measured, before) = (tokens(&torn), torn.branch.len());
         torn.apply(&drafts[written..]);
+        recovery(&torn.branch[..before], &torn.branch[before..], &mut Probes::default()).expect("what was promised");
         assert_eq!((tokens(&torn), overlay(&torn.branch)), (measured, Vec::new()));
         assert_eq!(asked(&torn, Moment::TurnEnd), Verdict::Quiet);
     }
@@ -287,4 +292,54 @@ fn a_blacklisted_result_joins_last_when_the_others_are_as_short_as_can_be() {
     let (kept, other) = clips(300_000, 100_000);
     assert!(kept.is_some_and(|clip| clip != "[400,200]"));
     assert_eq!(other.as_deref(), Some("[400,200]"));
+}
+
+#[test]
+fn a_session_of_which_no_promised_edit_was_ever_written_is_decided_like_the_one_that_wrote_them_all() {
+    let habits = Habits {
+        users: 300,
+        heavy_users: 100,
+        customs: 100,
+        failures: 60,
+        huge_calls: 30,
+        irregular: 20,
+        unmeasured: 100,
+        images: 50,
+        foreign: 20,
+        switches: 5,
+        ..Habits::default()
+    };
+    let options = r#"{"thresholds":{"maxTarget":0.8,"minTarget":0.2,"consolidateAfter":2,"minFoldChars":2000},"blacklistAutoFoldTools":["keep"]}"#;
+    let (settings, mut world, mut ours, mut commits) = (settings(options), World::new(7), BTreeSet::new(), 0);
+    let (mut folds, mut probes) = (Folds::default(), Probes::default());
+    for number in 0..120 {
+        turn(&mut world, habits);
+        let mut torn = world.clone();
+        for entry in torn.branch.iter_mut().filter(|entry| ours.contains(entry.id())) {
+            // Not an edit, but in its place.
+            *entry = Entry::parse(&entry.line().replace(r#""type":"context_edit""#, r#""type":"label""#)).expect("an entry");
+        }
+        assert_eq!(occupancy(&torn.branch, &settings, WINDOW), occupancy(&world.branch, &settings, WINDOW), "turn {number}");
+        let Verdict::Commit { drafts, .. } = decide(&world.branch, &settings, WINDOW, Moment::TurnEnd) else { continue };
+        assert_eq!(window(&torn), window(&world), "turn {number}");
+        let (_, others, _) = commit(decide(&torn.branch, &settings, WINDOW, Moment::Settling));
+        assert_eq!(others[0], drafts[0], "turn {number}: the same record");
+        assert_eq!(others[others.len() - (drafts.len() - 1)..], drafts[1..], "turn {number}: the same edits, after those still owed");
+        let from = world.branch.len();
+        world.apply(&drafts);
+        ours.extend(world.branch[from + 1..].iter().map(|entry| entry.id().to_owned()));
+        commits += 1;
+        let edit = |draft: &Draft| match draft {
+            Draft::ContextEdit { target, replacement } => (target.clone(), replacement.clone()),
+            Draft::Custom { .. } => panic!("one record"),
+        };
+        let edits: Vec<(String, Option<String>)> = drafts[1..].iter().map(edit).collect();
+        let position = |id: &str| world.branch.iter().position(|entry| entry.id() == id);
+        let written = Commit { branch: &world.branch, record: from, edits: &edits, settings: &settings };
+        folds.commit(written, &position, &mut probes).unwrap_or_else(|broken| panic!("turn {number}: {broken:?}"));
+    }
+    for probe in ["first-show clip of a result", "consolidation", "user message hidden"] {
+        assert!(probes.count(probe) > 0, "{probe}");
+    }
+    assert!(commits >= 5, "{commits} commits are no test");
 }
