@@ -136,6 +136,11 @@ impl Context {
         self.unit_of[at].is_some_and(free) && !self.foreign.contains(&at)
     }
 
+    /// Whether the host takes an edit of the entry.
+    pub fn is_editable(&self, at: usize) -> bool {
+        matches!(self.entries[at].kind(), Kind::CustomMessage | Kind::Message(Role::User | Role::Assistant(_) | Role::ToolResult { .. }))
+    }
+
     /// The first position that the newest compaction keeps; 0 without one.
     pub fn kept_from(&self) -> usize {
         self.compaction.map_or(0, |(_, kept)| kept)

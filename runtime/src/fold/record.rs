@@ -102,6 +102,7 @@ impl Record {
             #[serde(default)]
             trigger: String,
             folds: Vec<FoldData>,
+            #[serde(default)]
             bound: usize,
             edits: Vec<EditData>,
         }

@@ -106,18 +106,18 @@ impl Planner<'_> {
                 && !edited.contains(at)
         };
         let texts = context.in_context().filter(unread).map(|at| (at, text_len(context.entries[at].content())));
-        let all: Vec<(usize, usize)> = texts.filter(|(_, text)| *text > FIRST_SHOW).collect();
-        let free: Vec<(usize, usize)> = all.iter().copied().filter(|(at, _)| !spared(*at)).collect();
-        let mut clips = Vec::new();
-        for candidates in [&free, &all] {
+        let (last, first): (Vec<_>, Vec<_>) = texts.filter(|(_, text)| *text > FIRST_SHOW).partition(|(at, _)| spared(*at));
+        let mut clips: Vec<Edit> = Vec::new();
+        for candidates in [first, last] {
+            let done = clips.len();
             let mut level = candidates.iter().map(|(_, text)| *text).max().unwrap_or(0);
             while level > FIRST_SHOW {
                 level = (level / 4 * 3 + level % 4 * 3 / 4).max(FIRST_SHOW);
                 let head = level / 3 * 2 + level % 3 * 2 / 3;
+                clips.truncate(done);
                 let longer = candidates.iter().filter(|(_, text)| *text > level);
-                clips = longer.filter_map(|(at, _)| clip(context, *at, (head, level - head))).collect::<Vec<Edit>>();
-                let freed = clips.iter().fold(folded, |freed, edit| plus(freed, context.shown[edit.at].minus(edit.size)));
-                if fits(freed) {
+                clips.extend(longer.filter_map(|(at, _)| clip(context, *at, (head, level - head))));
+                if fits(plus(folded, Edit::freed(&clips, context))) {
                     return outcome.add(clips);
                 }
             }
@@ -127,7 +127,8 @@ impl Planner<'_> {
 }
 
 impl Outcome {
-    fn add(&mut self, clips: Vec<Edit>) {
+    fn add(&mut self, mut clips: Vec<Edit>) {
+        clips.sort_by_key(|edit| edit.at);
         self.clips += clips.len();
         self.edits.extend(clips);
     }

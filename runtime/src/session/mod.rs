@@ -258,7 +258,7 @@ impl Session {
         }
         for (index, (target, promise)) in record.promises.into_iter().enumerate() {
             let Some(&at) = self.context.by_id.get(&target) else { continue };
-            if at >= self.context.kept_from() && at < position {
+            if at >= self.context.kept_from() && at < position && self.context.is_editable(at) {
                 self.promises.make((position, index), at, promise);
                 self.promised(at, promise);
             }
