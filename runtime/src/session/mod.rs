@@ -353,17 +353,7 @@ impl Session {
             None => (&self.context, &self.cuts, self.movable),
         };
         let target = self.band.target(self.occupancy.immovable(movable));
-        let planner = Planner {
-            context,
-            lattice: &self.lattice,
-            policy: &self.policy,
-            consolidate_after: self.settings.thresholds.consolidate_after,
-            clip_ppm: self.settings.tool_fold_threshold_ppm,
-            words_limit: self.band.budget / 10,
-            rate: self.occupancy.rate_mean(),
-            words: self.words,
-            takes_all: trigger == Trigger::Person,
-        };
+        let planner = self.planner(context, trigger == Trigger::Person);
         let estimate = |(bytes, images)| self.occupancy.after_freeing(bytes, images);
         let marks = cuts.marks(context);
         let plan = planner.plan(&marks, target, estimate);
@@ -392,6 +382,21 @@ impl Session {
         let (edits, left) = self.writing(limit, outcome.edits);
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
         Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds, parents, hidden_users, clips, shortfall })
+    }
+
+    /// Everything a commit over this context is computed from.
+    fn planner<'a>(&'a self, context: &'a Context, takes_all: bool) -> Planner<'a> {
+        Planner {
+            context,
+            lattice: &self.lattice,
+            policy: &self.policy,
+            consolidate_after: self.settings.thresholds.consolidate_after,
+            clip_ppm: self.settings.tool_fold_threshold_ppm,
+            words_limit: self.band.budget / 10,
+            rate: self.occupancy.rate_mean(),
+            words: self.words,
+            takes_all,
+        }
     }
 
     fn is_over_fence(&self, tokens: u64) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::config::Settings;
-use crate::fold::{FoldId, FoldKind, Planner};
+use crate::fold::{FoldId, FoldKind};
 use crate::journal::Entry;
 use crate::window::Size;
 use std::cmp::Reverse;
@@ -102,7 +102,7 @@ impl Session {
     /// The cuts that wait for a commit, stalest first. Writes every brief they would have.
     pub fn pending(&self) -> Vec<Mark<'_>> {
         let marks = self.cuts.marks(&self.context);
-        let leaves = self.planner().leaves(&marks);
+        let leaves = self.planner(&self.context, false).leaves(&marks);
         let (mut behind, mut end) = (Size::default(), self.context.shown.len());
         let mut pending: Vec<Mark<'_>> = Vec::with_capacity(marks.len());
         for (cut, leaf) in marks.iter().zip(leaves).rev() {
@@ -137,19 +137,5 @@ impl Session {
     /// Tokens that the provider would read anew if everything of this size, at the end of the window, were behind a change.
     pub(super) fn read_anew(&self, behind: Size) -> u64 {
         self.tokens_at_most(behind).min(self.occupancy())
-    }
-
-    fn planner(&self) -> Planner<'_> {
-        Planner {
-            context: &self.context,
-            lattice: &self.lattice,
-            policy: &self.policy,
-            consolidate_after: self.settings.thresholds.consolidate_after,
-            clip_ppm: self.settings.tool_fold_threshold_ppm,
-            words_limit: self.band.budget / 10,
-            rate: self.occupancy.rate_mean(),
-            words: self.words,
-            takes_all: false,
-        }
     }
 }
