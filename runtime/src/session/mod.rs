@@ -13,8 +13,10 @@
 //! | `repairs` | what another extension tore apart is put together once |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
+//! | `choice` | what a decision may be about: what an id names, what pins take |
 //! | `view` | its folds, marks and entries, to be read |
 
+mod choice;
 mod decided;
 mod decision;
 mod promises;
@@ -25,11 +27,14 @@ mod status;
 mod view;
 
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
+pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
-pub use view::{FoldView, Mark, Place};
+pub use view::{FoldView, Mark, Origin, Place};
+
+pub(crate) use choice::{Choice, Named, Unmarked};
 
 use crate::config::Settings;
 use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
