@@ -149,7 +149,7 @@ fn pin(session: &Session, ids: &[String]) -> Result<Reply, Barred> {
     let mut text = format!("Pinned {} until unpinned", told(&units, &folds));
     if !units.is_empty() {
         text.push_str(". Units are neither folded nor clipped");
-        text.push_str(if unripe { ", those that no answer has followed yet from then on" } else { "" });
+        text.push_str(if unripe { "; one that no answer has followed yet, from then on" } else { "" });
     }
     if !folds.is_empty() {
         text.push_str(". Folds stay as they are, inside no other");
@@ -291,7 +291,7 @@ fn brief(session: &Session, Brief { id, text }: &Brief) -> Result<Reply, Barred>
         return Err(barred(rule, vec![again(clean()), look()]));
     }
     let told = format!(
-        "Brief taken, {chars} of at most {} characters: the commit that folds {} will say it. Until then another brief replaces it",
+        "Brief taken, {chars} of at most {} characters: the fold that a commit makes of {} will say it. Until then another brief replaces it",
         bound.chars,
         marks.told(units)
     );

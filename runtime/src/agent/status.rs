@@ -129,7 +129,7 @@ fn numbers(session: &Session) -> Vec<String> {
             thresholds.consolidate_after,
             thresholds.min_fold_chars
         ),
-        format!("marks: {} pending", session.marks()),
+        format!("marks: {} pending", session.marked().len()),
     ];
     lines.extend(folds(&session.forest()));
     lines.push(format!("held: {}, {held_tokens} tokens", count(held, "unit")));
