@@ -4,7 +4,7 @@ use crate::Broken;
 use crate::probes::Probes;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName, clip_content, result_line};
-use fold_runtime::journal::{Digest, Entry, Kind, Role, Text};
+use fold_runtime::journal::{Digest, Entry, Kind, Role};
 use fold_runtime::session::COMMIT_RECORD;
 use fold_runtime::window::Size;
 use serde::Deserialize;
@@ -104,13 +104,15 @@ pub struct Folds {
     owner: BTreeMap<usize, String>,
 }
 
-/// Where a commit stands: the branch with all its entries, and where its record is.
+/// A commit: where its record stands, and what that promises.
 #[derive(Clone, Copy)]
 pub struct Commit<'a> {
-    /// The branch, the commit's entries included.
+    /// The branch, the record included.
     pub branch: &'a [Entry],
-    /// The position of the record; its edits follow.
+    /// The position of the record.
     pub record: usize,
+    /// Every edit the record promises, in its order: target, and content as JSON text (or an omission). Their entries may come later.
+    pub edits: &'a [(String, Option<String>)],
     /// The session's settings.
     pub settings: &'a Settings,
 }
@@ -136,7 +138,7 @@ impl Folds {
         let branch = commit.branch;
         let record =
             Record::of(&branch[commit.record]).ok_or_else(|| Broken::new("lossless", "a commit begins with its record", "something else"))?;
-        promised(&record, &branch[commit.record + 1..])?;
+        promised(&record, commit, position)?;
         let before: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
         for fold in &record.folds {
             self.take(fold, branch, position, probes)?;
@@ -147,6 +149,9 @@ impl Folds {
         self.sizes(commit, &record)?;
         probes.when("commit by the band", record.trigger == "band");
         probes.when("commit by the fence", record.trigger == "fence");
+        probes.when("commit by overflow", record.trigger == "overflow");
+        probes.when("commit by a person", record.trigger == "person");
+        probes.when("commit without folds", record.folds.is_empty());
         probes.when("commit of several folds", record.folds.len() > 1);
         Ok(())
     }
@@ -249,15 +254,13 @@ impl Folds {
     ) -> Result<(), Broken> {
         let branch = commit.branch;
         let carriers: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
+        let read = last_read(commit);
         // The root whose placeholder a batch carries, by the message that called.
         let by_answer: BTreeMap<usize, &String> = carriers.iter().filter_map(|(carrier, id)| Some((answer_of(branch, *carrier)?, id))).collect();
-        for edit in &branch[commit.record + 1..] {
-            let Kind::ContextEdit { target, omits } = edit.kind() else {
-                return Err(Broken::new("attributed", "a commit is a record and context edits", format!("{} is neither", edit.id())));
-            };
-            let at = position(target).ok_or_else(|| Broken::new("attributed", "a target is on the branch", target.to_string()))?;
+        for ((target, replacement), promise) in commit.edits.iter().zip(&record.edits) {
+            let at = position(target).ok_or_else(|| Broken::new("attributed", "a target is on the branch", target.clone()))?;
             let entry = &branch[at];
-            if *omits {
+            let Some(replacement) = replacement else {
                 probes.hit("entry omitted");
                 let in_new = self.root_of(at).is_some_and(|root| made.contains(root));
                 if !in_new {
@@ -265,8 +268,9 @@ impl Folds {
                 }
                 probes.when("user message hidden", matches!(entry.kind(), Kind::Message(Role::User)));
                 continue;
-            }
-            let content = edit.replacement().ok_or_else(|| Broken::new("attributed", "an edit replaces or omits", edit.id().to_owned()))?;
+            };
+            let shows = showing(replacement);
+            let content = shows.content();
             if let Some(id) = carriers.get(&at).filter(|id| made.contains(id.as_str())) {
                 let block = content.blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
                 let known = &self.known[id];
@@ -289,12 +293,15 @@ impl Folds {
             let beside = answer_of(branch, at).and_then(|answer| by_answer.get(&answer));
             let is_line = beside.is_some_and(|id| made.contains(id.as_str()) && text == line_of(id));
             let gives_back = content.raw() == entry.content().raw() && before.contains_key(&at);
-            let is_clip = [(400, 200), (2_000, 500)]
-                .into_iter()
-                .any(|(head, tail)| clip_content(entry.content(), entry.id(), head, tail).as_deref() == Some(content.raw()));
+            let is_first = is_first_show(record, promise, at, read);
+            let is_clip = is_first || is_late_clip(entry, promise, at, read);
+            let is_result = matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));
             probes.when("user message given back", gives_back);
-            probes.when("result clipped", is_clip && matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })));
-            probes.when("user message clipped", is_clip && matches!(entry.kind(), Kind::Message(Role::User)));
+            probes.when("result clipped", is_clip && !is_first && is_result);
+            probes.when("user message clipped", is_clip && !is_first && !is_result);
+            probes.when("first-show clip of a result", is_first && is_result);
+            probes.when("first-show clip of a user message", is_first && !is_result);
+            probes.when("first-show clip of a blacklisted result", is_first && is_blacklisted(entry, commit.settings));
             if !is_line && !gives_back && !is_clip {
                 return Err(Broken::new(
                     "conservation",
@@ -312,19 +319,23 @@ impl Folds {
         known.children.iter().try_fold(own, |sum, child| Some(sum + self.known[child].placeholder?))
     }
 
-    /// What the commit adds to the journal stands in proportion to what it hides.
+    /// What the commit adds to the journal, once all its edits are written, stands in proportion to what it hides.
     fn sizes(&self, commit: Commit<'_>, record: &Record) -> Result<(), Broken> {
-        let entries = &commit.branch[commit.record..];
-        let id_bytes = |entry: &Entry| entry.id().len() as u64;
-        let targets = record.edits.iter().map(|(target, _)| target.len() as u64);
-        let longest = entries.iter().map(id_bytes).chain(targets).max().unwrap_or(8).max(8);
-        let written: u64 = entries.iter().map(|entry| entry.line().len() as u64 + 1).sum();
-        let replaced: u64 = entries[1..].iter().filter_map(Entry::replacement).map(|content| content.raw().len() as u64 + 320).sum();
+        let line = &commit.branch[commit.record];
+        let ids = commit.edits.iter().map(|(target, _)| target.as_str()).chain([line.id()]);
+        let longest = ids.map(str::len).max().unwrap_or(8).max(8) as u64;
+        let content = |(_, content): &(String, Option<String>)| content.as_ref().map_or(0, |content| content.len() as u64);
+        let edits: u64 = commit.edits.iter().map(|edit| EDIT_BYTES + 3 * (longest - 8) + content(edit)).sum();
+        let written = line.line().len() as u64 + 1 + edits;
+        let replaced: u64 = commit.edits.iter().filter(|(_, content)| content.is_some()).map(|edit| content(edit) + 320).sum();
         let hidden: u64 = record.folds.iter().map(|fold| fold.parts.len() as u64).sum();
-        let omitted = entries[1..].iter().filter(|entry| matches!(entry.kind(), Kind::ContextEdit { omits: true, .. })).count() as u64;
-        // An id of eight digits stands in an edit four times and in the record twice.
-        let allowed =
-            320 * hidden.max(omitted) + replaced + 320 * record.folds.len() as u64 + 6 * (longest - 8) * (hidden + entries.len() as u64) + 1_000;
+        let omitted = commit.edits.iter().filter(|(_, content)| content.is_none()).count() as u64;
+        // An id of eight digits stands in an edit three times and in the record twice.
+        let allowed = 320 * hidden.max(omitted)
+            + replaced
+            + 320 * record.folds.len() as u64
+            + 6 * (longest - 8) * (hidden + commit.edits.len() as u64 + 1)
+            + 1_000;
         if written > allowed {
             return Err(Broken::new("bounded", format!("at most {allowed} bytes for {hidden} hidden entries"), format!("{written} bytes written")));
         }
@@ -332,20 +343,117 @@ impl Folds {
     }
 }
 
-/// The edits are those the record promised, with the contents it promised, each target once.
-fn promised(record: &Record, edits: &[Entry]) -> Result<(), Broken> {
-    if record.edits.len() != edits.len() {
-        return Err(Broken::new("attributed", format!("{} edits were promised", record.edits.len()), format!("{} were written", edits.len())));
+/// Bytes of the line of an edit without its content: type, three ids of eight digits, a time, and the frame of a replacement.
+const EDIT_BYTES: u64 = 170;
+
+/// An entry that shows a content, given as JSON text, to be weighed or read.
+pub(crate) fn showing(content: &str) -> Entry {
+    Entry::parse(&format!(r#"{{"type":"custom_message","id":"","content":{content}}}"#)).expect("contents are JSON")
+}
+
+fn digest_of(content: &str) -> String {
+    Digest::of(content.as_bytes()).to_string()
+}
+
+/// The edits are those the record promises, with the contents it promises and described as it describes them, each target once.
+fn promised(record: &Record, commit: Commit<'_>, position: &dyn Fn(&str) -> Option<usize>) -> Result<(), Broken> {
+    if record.edits.len() != commit.edits.len() {
+        return Err(Broken::new("attributed", format!("{} edits were promised", record.edits.len()), format!("there are {}", commit.edits.len())));
     }
     let mut seen = BTreeSet::new();
-    for ((target, digest), edit) in record.edits.iter().zip(edits) {
-        let Kind::ContextEdit { target: written, .. } = edit.kind() else {
-            return Err(Broken::new("attributed", "an edit", edit.line().to_owned()));
-        };
-        let found = edit.replacement().map(|content| Digest::of(content.raw().as_bytes()).to_string());
-        if **written != **target || found != *digest || !seen.insert(target) {
-            return Err(Broken::new("attributed", format!("the edit of {target} that the record promised"), format!("one of {written}")));
+    for (promise, (target, content)) in record.edits.iter().zip(commit.edits) {
+        let wrong = |expected: String, seen: String| Err(Broken::new("attributed", expected, seen));
+        if promise.target != *target || content.as_deref().map(digest_of) != promise.sha256 {
+            return wrong(format!("the edit of {} that the record promises", promise.target), format!("one of {target}"));
         }
+        if !seen.insert(target) {
+            return wrong("each target once".to_owned(), format!("{target} twice"));
+        }
+        let Some(at) = position(target).filter(|at| *at < commit.record) else {
+            return wrong("a target on the branch before the record".to_owned(), target.clone());
+        };
+        let size = content.as_deref().map_or(Size::default(), |content| Size::of_original(&showing(content)));
+        if (size.bytes, size.images) != (promise.bytes, promise.images) {
+            return wrong(format!("the size of what {target} shows, {size:?}"), format!("{} bytes and {} images", promise.bytes, promise.images));
+        }
+        let entry = &commit.branch[at];
+        if let Some((head, tail)) = promise.clip
+            && clip_content(entry.content(), entry.id(), head, tail) != *content
+        {
+            return wrong(format!("{target} clipped to {head} and {tail} bytes"), "another content".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// What was promised by a record and by no edit after it, told from the records alone.
+struct Unkept {
+    target: String,
+    sha256: Option<String>,
+    /// Whether another edit of that record is on the branch.
+    begun: bool,
+}
+
+/// What a branch leaves to be written, in the order of its records and in each record's order.
+fn unkept(branch: &[Entry], probes: &mut Probes) -> Vec<Unkept> {
+    let place = |id: &str, end: usize| branch[..end].iter().rposition(|entry| entry.id() == id);
+    // By the position of the target: position of the record, place in it, SHA-256, and whether an edit has said so.
+    let mut open: BTreeMap<usize, (usize, usize, Option<String>, bool)> = BTreeMap::new();
+    let (mut begun, mut kept_from) = (BTreeSet::new(), 0);
+    for (at, entry) in branch.iter().enumerate() {
+        if let Kind::Compaction { first_kept } = entry.kind() {
+            kept_from = first_kept.as_deref().and_then(|first| place(first, at)).unwrap_or(at);
+            open = open.split_off(&kept_from);
+        }
+        for (index, promise) in Record::of(entry).into_iter().flat_map(|record| record.edits).enumerate() {
+            if let Some(target) = place(&promise.target, at).filter(|target| *target >= kept_from) {
+                open.insert(target, (at, index, promise.sha256, false));
+            }
+        }
+        let Kind::ContextEdit { target, .. } = entry.kind() else { continue };
+        let Some(target) = place(target, at) else { continue };
+        match open.get_mut(&target) {
+            Some((record, _, sha256, kept)) if entry.replacement().map(|content| digest_of(content.raw())) == *sha256 => {
+                *kept = true;
+                begun.insert(*record);
+            }
+            Some((.., kept)) => {
+                probes.when("promise ended by a foreign edit", !*kept);
+                open.remove(&target);
+            }
+            None => {}
+        }
+    }
+    let mut open: Vec<_> = open.into_iter().filter(|(_, (.., kept))| !kept).collect();
+    open.sort_by_key(|(_, (record, index, ..))| (*record, *index));
+    let unkept = |(target, (record, _, sha256, _)): (usize, (usize, usize, Option<String>, bool))| Unkept {
+        target: branch[target].id().to_owned(),
+        sha256,
+        begun: begun.contains(&record),
+    };
+    open.into_iter().map(unkept).collect()
+}
+
+/// Entries written where no record was: exactly the next edits that are promised and not on the branch yet, as promised. `before` is the
+/// branch without them.
+///
+/// # Errors
+/// [`Broken`]: `attributed`, for an entry nobody promised, or one out of its order.
+pub fn recovery(before: &[Entry], written: &[Entry], probes: &mut Probes) -> Result<(), Broken> {
+    let mut next = unkept(before, probes).into_iter();
+    for edit in written {
+        let Some(promise) = next.next() else {
+            return Err(Broken::new("attributed", "nothing, for nothing is left to write", edit.line().to_owned()));
+        };
+        let Kind::ContextEdit { target, .. } = edit.kind() else {
+            return Err(Broken::new("attributed", "promised edits alone where no record is", edit.line().to_owned()));
+        };
+        let found = edit.replacement().map(|content| digest_of(content.raw()));
+        if **target != *promise.target || found != promise.sha256 {
+            return Err(Broken::new("attributed", format!("the promised edit of {}", promise.target), edit.line().to_owned()));
+        }
+        probes.hit("recovery of promised edits");
+        probes.when("commit spread over boundaries", promise.begun);
     }
     Ok(())
 }
@@ -422,29 +530,56 @@ fn is_ours(words: &str, children: &[String]) -> bool {
     words.is_empty() || counts(words) || names_only_children || omission || cut || (words.starts_with("user ") && words.ends_with(':'))
 }
 
-/// Held, unread and newest things are left alone.
+/// Where the last answer before a record stands: what comes before it was read by a model.
+fn last_read(commit: Commit<'_>) -> usize {
+    commit.branch[..commit.record].iter().rposition(Entry::is_good_answer).unwrap_or(0)
+}
+
+fn is_blacklisted(entry: &Entry, settings: &Settings) -> bool {
+    matches!(entry.kind(), Kind::Message(Role::ToolResult { tool, .. }) if settings.blacklist_auto_fold_tools.contains(&tool.to_string_lossy()))
+}
+
+/// Whether it is a cut before the first reading: only where a request would be too large, of what no model has read, and of the text at
+/// least 600 bytes, two thirds of them from its head. That its content is that cut is told already.
+fn is_first_show(record: &Record, promise: &Promised, at: usize, read: usize) -> bool {
+    let too_large = matches!(record.trigger.as_str(), "fence" | "overflow");
+    promise.clip.is_some_and(|(head, tail)| {
+        let all = head.saturating_add(tail);
+        too_large && at >= read && all >= 600 && all.checked_mul(2).is_some_and(|twice| head == twice / 3)
+    })
+}
+
+/// Whether it is a cut of what a model has read: an old result, or a person's heavy words.
+fn is_late_clip(entry: &Entry, promise: &Promised, at: usize, read: usize) -> bool {
+    let lengths = match entry.kind() {
+        Kind::Message(Role::ToolResult { .. }) => (400, 200),
+        _ => (2_000, 500),
+    };
+    at < read && promise.clip == Some(lengths)
+}
+
+/// Held, unread and newest things are left alone, but for what is cut before its first reading.
 fn held(commit: Commit<'_>, record: &Record, position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
     let branch = &commit.branch[..commit.record];
-    let read = branch.iter().rposition(Entry::is_good_answer).unwrap_or(0);
+    let read = last_read(commit);
     let newest_user = branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Message(Role::User)));
-    let blacklist = &commit.settings.blacklist_auto_fold_tools;
-    let is_held_tool = |tool: &Text| blacklist.contains(&tool.to_string_lossy());
-    for (target, digest) in &record.edits {
+    for promise in &record.edits {
+        let target = &promise.target;
         let Some(at) = position(target) else { continue };
+        if is_first_show(record, promise, at, read) {
+            continue;
+        }
         if at >= read {
             return Err(Broken::new("held", "what no good answer has followed stays as it is", format!("{target} is edited")));
         }
-        if digest.is_none() && Some(at) == newest_user {
+        if promise.sha256.is_none() && Some(at) == newest_user {
             return Err(Broken::new("held", "the newest user message stays", target.clone()));
         }
-        if let Kind::Message(Role::ToolResult { tool, .. }) = branch[at].kind()
-            && is_held_tool(tool)
-        {
-            return Err(Broken::new("held", "results of held tools stay raw", format!("{target} of {}", tool.to_string_lossy())));
+        if is_blacklisted(&branch[at], commit.settings) {
+            return Err(Broken::new("held", "results of held tools stay raw", target.clone()));
         }
     }
-    let beside = !blacklist.is_empty()
-        && branch.iter().any(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { tool, .. }) if is_held_tool(tool)));
+    let beside = branch.iter().any(|entry| is_blacklisted(entry, commit.settings));
     probes.when("commit beside a held batch", beside);
     Ok(())
 }
@@ -487,28 +622,48 @@ mod tests {
         (json, id, name.digest())
     }
 
+    fn text(text: &str) -> String {
+        format!(r#"[{{"type":"text","text":{}}}]"#, serde_json::Value::from(text))
+    }
+
+    /// An edit as a record promises it, and what it gives its target.
+    type Edit = (String, (String, Option<String>));
+
+    fn omission(target: &str) -> Edit {
+        (format!(r#"{{"target":"{target}"}}"#), (target.to_owned(), None))
+    }
+
+    fn replacement(target: &str, content: String, more: &str) -> Edit {
+        let (sha, bytes) = (digest_of(&content), Size::of_original(&showing(&content)).bytes);
+        (format!(r#"{{"target":"{target}","sha256":"{sha}","bytes":{bytes}{more}}}"#), (target.to_owned(), Some(content)))
+    }
+
+    fn clipped(entry: &Entry, head: usize, tail: usize) -> Edit {
+        let content = clip_content(entry.content(), entry.id(), head, tail).expect("shorter");
+        replacement(entry.id(), content, &format!(r#","clip":[{head},{tail}]"#))
+    }
+
+    fn record(trigger: &str, folds: &[&str], edits: &[Edit]) -> Entry {
+        let edits: Vec<&str> = edits.iter().map(|(promise, _)| promise.as_str()).collect();
+        let data = format!(r#"{{"v":1,"trigger":"{trigger}","bound":400,"folds":[{}],"edits":[{}]}}"#, folds.join(","), edits.join(","));
+        Entry::parse(&format!(r#"{{"type":"custom","id":"c","customType":"{COMMIT_RECORD}","data":{data}}}"#)).expect("a record")
+    }
+
+    /// What the checks say of a record after this branch and of these edits.
+    fn judged(branch: &[Entry], record: Entry, edits: &[Edit], settings: &Settings) -> Option<&'static str> {
+        let mut branch = branch.to_vec();
+        branch.push(record);
+        let edits: Vec<(String, Option<String>)> = edits.iter().map(|(_, edit)| edit.clone()).collect();
+        let position = |id: &str| branch.iter().position(|entry| entry.id() == id);
+        let commit = Commit { branch: &branch, record: branch.len() - 1, edits: &edits, settings };
+        Folds::default().commit(commit, &position, &mut Probes::default()).err().map(|broken| broken.invariant)
+    }
+
     /// What the checks say of a commit of these folds and edits (target, new text or nothing).
     fn verdict(branch: &[Entry], folds: &[&str], edits: &[(&str, Option<&str>)], settings: &Settings) -> Option<&'static str> {
-        let content = |text: &str| format!(r#"[{{"type":"text","text":{}}}]"#, serde_json::Value::from(text));
-        let promises: Vec<String> = edits
-            .iter()
-            .map(|(target, text)| {
-                let digest = text.map_or("null".to_owned(), |text| format!("\"{}\"", Digest::of(content(text).as_bytes())));
-                format!("[\"{target}\",{digest}]")
-            })
-            .collect();
-        let data = format!(r#"{{"v":1,"trigger":"band","bound":400,"folds":[{}],"edits":[{}]}}"#, folds.join(","), promises.join(","));
-        let mut branch = branch.to_vec();
-        let record = branch.len();
-        branch.push(Entry::parse(&format!(r#"{{"type":"custom","id":"c","customType":"{COMMIT_RECORD}","data":{data}}}"#)).expect("a record"));
-        for (index, (target, text)) in edits.iter().enumerate() {
-            let replacement = text.map_or("null".to_owned(), |text| format!("{{\"content\":{}}}", content(text)));
-            let line = format!(r#"{{"type":"context_edit","id":"e{index}","targetId":"{target}","replacement":{replacement}}}"#);
-            branch.push(Entry::parse(&line).expect("an edit"));
-        }
-        let position = |id: &str| branch.iter().position(|entry| entry.id() == id);
-        let commit = Commit { branch: &branch, record, settings };
-        Folds::default().commit(commit, &position, &mut Probes::default()).err().map(|broken| broken.invariant)
+        let edit = |(target, words): &(&str, Option<&str>)| words.map_or_else(|| omission(target), |words| replacement(target, text(words), ""));
+        let edits: Vec<Edit> = edits.iter().map(edit).collect();
+        judged(branch, record("band", folds, &edits), &edits, settings)
     }
 
     fn placeholder_of(id: &str) -> String {
@@ -553,5 +708,106 @@ mod tests {
         let mut damaged = branch.clone();
         damaged[2] = Entry::parse(&other).expect("an entry");
         assert_eq!(verdict(&damaged, &[&one], &shown, &plain), Some("lossless"), "a digest of other bytes");
+    }
+
+    #[test]
+    fn a_record_promises_each_edit_once_and_says_what_it_is() {
+        let branch = branch();
+        let plain = Settings::default();
+        let (one, id, _) = fold(FoldKind::Tool, "r1", &[&branch[2]], &[]);
+        let sound = [replacement("r1", text(&placeholder_of(&id)), "")];
+        let said = |edits: &[Edit], done: &[Edit]| judged(&branch, record("band", &[&one], edits), done, &plain);
+        assert_eq!(said(&sound, &sound), None);
+        assert_eq!(said(&sound, &[]), Some("attributed"), "an edit is missing");
+        assert_eq!(said(&sound, &[replacement("r1", text("other"), "")]), Some("attributed"), "another content");
+        assert_eq!(said(&sound, &[replacement("r2", text(&placeholder_of(&id)), "")]), Some("attributed"), "another target");
+        let twice = [sound[0].clone(), sound[0].clone()];
+        assert_eq!(said(&twice, &twice), Some("attributed"), "a target twice");
+        let heavier = [(sound[0].0.replace(r#""bytes":"#, r#""bytes":1"#), sound[0].1.clone())];
+        assert_eq!(said(&heavier, &heavier), Some("attributed"), "another size");
+        let seen = [replacement("r1", text(&placeholder_of(&id)), r#","images":1"#)];
+        assert_eq!(said(&seen, &seen), Some("attributed"), "an image that is not there");
+        let cut = [replacement("r1", text(&placeholder_of(&id)), r#","clip":[400,200]"#)];
+        assert_eq!(said(&cut, &cut), Some("attributed"), "a clip that is none");
+        let late = [sound[0].clone(), replacement("c", text("words"), "")];
+        assert_eq!(said(&late, &late), Some("attributed"), "a target that is not before the record");
+    }
+
+    #[test]
+    fn a_cut_before_the_first_reading_belongs_to_the_fence_or_an_overflow_and_keeps_two_to_one() {
+        let branch = &branch()[..5];
+        let held = Settings::parse(r#"{"blacklistAutoFoldTools":["held"]}"#).expect("settings");
+        let cut = |trigger: &str, at: usize, head: usize, tail: usize| {
+            let edits = [clipped(&branch[at], head, tail)];
+            judged(branch, record(trigger, &[], &edits), &edits, &held)
+        };
+        assert_eq!((cut("fence", 4, 400, 200), cut("overflow", 4, 4_000, 2_000)), (None, None));
+        assert_eq!(cut("band", 4, 400, 200), Some("conservation"), "by the band");
+        assert_eq!(cut("fence", 4, 300, 150), Some("conservation"), "too short");
+        assert_eq!(cut("fence", 4, 300, 300), Some("conservation"), "as much tail as head");
+        assert_eq!(cut("fence", 2, 4_000, 2_000), Some("conservation"), "of what was read");
+        assert_eq!(cut("fence", 2, 400, 200), None, "an old result");
+        let (promise, done) = clipped(&branch[4], 400, 200);
+        let untold = [(promise.replace(r#","clip":[400,200]"#, ""), done)];
+        assert_eq!(judged(branch, record("fence", &[], &untold), &untold, &held), Some("conservation"), "a clip the record does not tell of");
+    }
+
+    #[test]
+    fn a_held_result_is_clipped_only_before_it_was_read() {
+        let branch = branch();
+        let held = Settings::parse(r#"{"blacklistAutoFoldTools":["held"]}"#).expect("settings");
+        let edits = [clipped(&branch[4], 400, 200)];
+        assert_eq!(judged(&branch, record("fence", &[], &edits), &edits, &held), Some("held"));
+        assert_eq!(judged(&branch[..5], record("fence", &[], &edits), &edits, &held), None);
+    }
+
+    #[test]
+    fn a_record_that_grows_without_hiding_anything_is_not_bounded() {
+        let branch = branch();
+        let edits = [clipped(&branch[2], 400, 200)];
+        let sound = record("band", &[], &edits);
+        let padded = sound.line().replace(r#""v":1,"#, &format!(r#""v":1,"note":"{}","#, "x".repeat(2_000)));
+        assert_eq!(judged(&branch, sound, &edits, &Settings::default()), None);
+        assert_eq!(judged(&branch, Entry::parse(&padded).expect("a record"), &edits, &Settings::default()), Some("bounded"));
+    }
+
+    fn edit(id: &str, (target, content): &(String, Option<String>)) -> Entry {
+        let replacement = content.as_ref().map_or("null".to_owned(), |content| format!(r#"{{"content":{content}}}"#));
+        Entry::parse(&format!(r#"{{"type":"context_edit","id":"{id}","targetId":"{target}","replacement":{replacement}}}"#)).expect("an edit")
+    }
+
+    /// A record of three promises after this branch, then these entries, and what the check says of what is written next.
+    fn recovered(promises: &[Edit], then: &[Entry], written: &[Entry], probes: &mut Probes) -> Option<&'static str> {
+        let mut before = branch();
+        before.push(record("band", &[], promises));
+        before.extend(then.iter().cloned());
+        recovery(&before, written, probes).err().map(|broken| broken.invariant)
+    }
+
+    #[test]
+    fn a_boundary_without_a_record_writes_the_next_promised_edits_and_nothing_else() {
+        let promises = [replacement("r1", text("one"), ""), omission("a1"), replacement("r2", text("two"), "")];
+        let edits: Vec<Entry> = promises.iter().enumerate().map(|(index, (_, done))| edit(&format!("e{index}"), done)).collect();
+        let mut probes = Probes::default();
+        let mut said = |then: &[Entry], written: &[Entry]| recovered(&promises, then, written, &mut probes);
+        assert_eq!((said(&[], &edits), said(&[], &edits[..1]), said(&edits[..1], &edits[1..]), said(&edits, &[])), (None, None, None, None));
+        assert_eq!(said(&[], &edits[1..]), Some("attributed"), "one is left out");
+        assert_eq!(said(&edits, &edits[..1]), Some("attributed"), "one is written twice");
+        let other = edit("e3", &("r1".to_owned(), Some(text("other"))));
+        assert_eq!(said(&[], std::slice::from_ref(&other)), Some("attributed"), "another content");
+        assert_eq!(said(&[], &branch()[..1]), Some("attributed"), "no edit");
+        // Another edit of its target, or a compaction that leaves it out, ends a promise.
+        assert_eq!(said(std::slice::from_ref(&other), &edits[1..]), None);
+        assert_eq!(said(&[other], &edits), Some("attributed"), "what somebody else edited");
+        let compaction = Entry::parse(r#"{"type":"compaction","id":"k","summary":"","firstKeptEntryId":"r2"}"#).expect("an entry");
+        assert_eq!((said(std::slice::from_ref(&compaction), &edits[2..]), said(&[compaction], &edits)), (None, Some("attributed")));
+        // So does a newer record; and what is not in context then is promised nothing.
+        let newer = [omission("r1"), omission("nobody")];
+        let (again, gone) = (record("band", &[], &newer), edit("e4", &newer[0].1));
+        assert_eq!(said(std::slice::from_ref(&again), &[edits[1].clone(), edits[2].clone(), gone]), None);
+        assert_eq!(said(&[again], &edits), Some("attributed"), "what a newer record promised otherwise");
+        for probe in ["recovery of promised edits", "commit spread over boundaries", "promise ended by a foreign edit"] {
+            assert!(probes.count(probe) > 0, "{probe}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`mod@reference`] | the naive reference: the whole decision from the whole branch, every time, by the fold law alone |
 //! | [`window`] | what may change between two requests, and who must have said so |
-//! | [`commit`] | what a commit may write: folds, placeholders, edits, sizes |
+//! | [`commit`] | what a commit may promise and write: folds, placeholders, edits, sizes |
 //! | [`owed`] | which arm of a comparison owes which invariant, and how often each is looked at |
 //! | [`probes`] | proof that a check was exercised: named counters that must not stay at zero |
 

@@ -60,7 +60,7 @@ pub struct Owed {
 }
 
 /// Every invariant of this slice.
-pub const OWED: [Owed; 17] = [
+pub const OWED: [Owed; 19] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
     Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
     Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
@@ -76,6 +76,35 @@ pub const OWED: [Owed; 17] = [
     },
     Owed { invariant: "quiet", tier: Tier::Step, arms: &[Arm::Fold], probes: &["boundary quiet with marks"] },
     Owed { invariant: "held", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["commit beside a held batch"] },
+    // No request whose estimate is over the fence is sent: it is folded, clipped, or stopped.
+    Owed {
+        invariant: "fence",
+        tier: Tier::Request,
+        arms: &[Arm::Fold],
+        probes: &[
+            "request stopped by the fence",
+            "commit before a request",
+            "commit by overflow",
+            "commit without folds",
+            "first-show clip of a result",
+            "first-show clip of a user message",
+            "first-show clip of a blacklisted result",
+        ],
+    },
+    // A crash after any draft leaves a session that opens, pairs calls and results with the overlay, and is lossless.
+    Owed {
+        invariant: "durable",
+        tier: Tier::Sampled,
+        arms: &[Arm::Fold],
+        probes: &[
+            "crash inside a commit",
+            "fork into a commit",
+            "boundary dropped",
+            "recovery of promised edits",
+            "commit spread over boundaries",
+            "promise ended by a foreign edit",
+        ],
+    },
     Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 48] = [
+pub const PROBES: [&str; 63] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -13,6 +13,11 @@ pub const PROBES: [&str; 48] = [
     "rewrite by both",
     "commit by the band",
     "commit by the fence",
+    "commit by overflow",
+    "commit by a person",
+    "commit before a request",
+    "commit without folds",
+    "commit spread over boundaries",
     "commit of several folds",
     "commit above its target",
     "idle past the cache's lifetime in a folded session",
@@ -40,6 +45,16 @@ pub const PROBES: [&str; 48] = [
     "user message given back",
     "user message clipped",
     "result clipped",
+    "first-show clip of a result",
+    "first-show clip of a user message",
+    "first-show clip of a blacklisted result",
+    "request stopped by the fence",
+    "compaction where nothing else makes room",
+    "recovery of promised edits",
+    "promise ended by a foreign edit",
+    "boundary dropped",
+    "crash inside a commit",
+    "fork into a commit",
     "fold recovered",
     "fold recovered from the store",
     "prefix of drafts validated",

@@ -2,37 +2,62 @@
 //!
 //! Written from `docs/law.md` and from nothing the runtime decides with. It keeps no state and takes no shortcut: every question goes
 //! back to the entries, and a window that might be is built and weighed whole. It shares with the runtime what is not a decision: the
-//! view of an entry, Pi's projection, sizes, the band, and the texts that stand where originals were. `meter` counts, `walk` finds
-//! units and marks, `lattice` makes folds and weighs windows; here they become one verdict.
+//! view of an entry, Pi's projection, sizes, the band, and the texts that stand where originals were. `meter` counts and keeps the
+//! promises, `walk` finds units and marks, `lattice` makes folds and weighs windows, `clips` cuts what is not folded, `promises` derives
+//! what is promised and not written; here they become one verdict.
 
+mod clips;
 mod lattice;
 mod meter;
+mod promises;
 mod walk;
 
-use crate::commit::Record;
+use crate::commit::{Record, showing};
 use fold_runtime::config::Settings;
-use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound, clip};
-use fold_runtime::journal::{BlockKind, Content, Digest, Entry, Kind, Role};
+use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound};
+use fold_runtime::journal::{Digest, Entry, Kind, Role};
+pub use fold_runtime::session::Moment;
 use fold_runtime::session::{COMMIT_RECORD, Draft};
-use fold_runtime::window::{Band, MessageContent, Projected, Size, projection};
+use fold_runtime::window::{Band, IMAGE_TOKENS, MessageContent, Size, projection};
 use lattice::{Fold, State};
 use meter::Meter;
 use std::collections::{BTreeMap, BTreeSet};
 use walk::{Unit, UnitKind};
 
-/// What the law says at a boundary.
+/// The most edits that may be written at a moment, on a branch of this many entries.
+fn most_edits(moment: Moment, entries: usize) -> usize {
+    let at_a_turn = (1_000_000 / entries.max(1)).max(20);
+    match moment {
+        Moment::TurnEnd | Moment::Refused => at_a_turn,
+        Moment::Settling => 10 * at_a_turn,
+        Moment::Request | Moment::Asked => 0,
+    }
+}
+
+/// What the law says at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Below the trigger.
     Quiet,
     /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held` or `below the floor`.
     Deferred(String),
+    /// Nothing is decided, but promised edits are written.
+    Recovery {
+        /// The edits.
+        drafts: Vec<Draft>,
+        /// Edits that stay promised and unwritten.
+        left: usize,
+        /// Why nothing was decided, if the trigger is reached.
+        deferral: Option<String>,
+    },
     /// One rewrite of what is shown.
     Commit {
-        /// `fence` or `band`.
+        /// `fence`, `band`, `overflow` or `person`.
         trigger: String,
-        /// The record, then its edits.
+        /// The record, then edits: older ones that are still promised, then its own, as many as may be written.
         drafts: Vec<Draft>,
+        /// Edits that stay promised and unwritten.
+        left: usize,
         /// Occupancy before, in tokens.
         before: u64,
         /// The occupancy aimed at, in tokens.
@@ -42,25 +67,44 @@ pub enum Verdict {
     },
 }
 
+/// An edit by the position of its target: the new content, or an omission.
+type Edit = (usize, Option<String>);
+
 /// The verdict on a branch under a model with this context window, in tokens.
 ///
 /// # Panics
 /// When the budget is too small for any decision; see [`Band::new`].
-pub fn decide(branch: &[Entry], settings: &Settings, window: u64) -> Verdict {
+pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment) -> Verdict {
     let band = Band::new(settings, window).expect("a budget worth managing");
-    let meter = Meter::of(branch);
-    let before = meter.tokens();
-    let fence = band.over_fence(before, meter.margin(&band));
-    if !fence && before < band.max_target {
-        return Verdict::Quiet;
+    let view = View::of(branch, settings, band, Meter::of(branch));
+    let decided = view.trigger(moment).and_then(|trigger| view.plan(trigger).map_err(Some));
+    let mut edits = view.unwritten.clone();
+    if let Ok(plan) = &decided {
+        edits.retain(|(at, _)| plan.edits.iter().all(|(named, _)| named != at));
+        edits.extend(plan.edits.iter().map(|(at, shown)| (*at, shown.content.clone())));
     }
-    if !fence && meter.waiting {
-        return Verdict::Deferred("waiting".into());
+    let left = edits.len().saturating_sub(most_edits(moment, branch.len()));
+    edits.truncate(edits.len() - left);
+    let edits = edits.into_iter().map(|(at, replacement)| Draft::ContextEdit { target: branch[at].id().to_owned(), replacement });
+    match decided {
+        Ok(Plan { trigger, record, target, after, .. }) => {
+            let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data: record }).chain(edits).collect();
+            Verdict::Commit { trigger: trigger.into(), drafts, left, before: view.meter.tokens(), target, after }
+        }
+        Err(deferral) if edits.len() > 0 => Verdict::Recovery { drafts: edits.collect(), left, deferral: deferral.map(str::to_owned) },
+        Err(Some(deferral)) => Verdict::Deferred(deferral.into()),
+        Err(None) => Verdict::Quiet,
     }
-    if !fence && meter.appended().is_some_and(|tokens| tokens < band.budget / 20) {
-        return Verdict::Deferred("rearm".into());
-    }
-    View::of(branch, settings, band, meter).commit(if fence { "fence" } else { "band" })
+}
+
+/// What every request has to show beside the branch: targets and contents (or omissions) that are promised and not written yet, in the
+/// order of their records. A promise whose content cannot be derived any more is not among them.
+pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {
+    // What stands on a branch depends on no setting and no model.
+    let settings = Settings::default();
+    let band = Band::new(&settings, 1_000_000).expect("a budget worth managing");
+    let view = View::of(branch, &settings, band, Meter::of(branch));
+    view.unwritten.into_iter().map(|(at, content)| (branch[at].id().to_owned(), content)).collect()
 }
 
 /// Estimated tokens of the next request.
@@ -76,12 +120,17 @@ pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
 /// the branch. Anything else under that name is nobody's record.
 fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
     let units = walk::units(branch);
+    let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
     let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, entry) in branch.iter().enumerate() {
-        let Some(record) = Record::of(entry) else { continue };
+        let Some(record) = Record::of(entry) else {
+            places.insert(entry.id(), at);
+            continue;
+        };
         let ripe = |id: &String| -> Option<&Unit> {
-            let place = branch[..at].iter().rposition(|entry| entry.id() == id)?;
-            units.iter().find(|unit| unit.entries.contains(&place) && unit.ripe.is_some_and(|ripe| ripe < at))
+            let unit = *unit_of.get(places.get(&**id)?)?;
+            unit.ripe.is_some_and(|ripe| ripe < at).then_some(unit)
         };
         let mut made: BTreeSet<String> = known.clone();
         let sound = record.folds.iter().all(|fold| {
@@ -106,23 +155,34 @@ fn json(text: &str) -> String {
 }
 
 /// What an entry shows: a content, if it has one that an edit could change, and its size.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Shown {
     content: Option<String>,
     size: Size,
+    /// Head and tail, where it is the original clipped.
+    clip: Option<(usize, usize)>,
 }
 
 impl Shown {
-    const NOTHING: Shown = Shown { content: None, size: Size { bytes: 0, images: 0 } };
+    const NOTHING: Shown = Shown { content: None, size: Size { bytes: 0, images: 0 }, clip: None };
 
     fn original(entry: &Entry) -> Self {
-        Shown { content: Some(entry.content().raw().to_owned()), size: Size::of_original(entry) }
+        Shown { content: Some(entry.content().raw().to_owned()), size: Size::of_original(entry), clip: None }
     }
 
     fn written(content: String) -> Self {
-        let entry = Entry::parse(&format!(r#"{{"type":"custom_message","id":"","content":{content}}}"#)).expect("contents are JSON");
-        Shown { size: Size::of_original(&entry), content: Some(content) }
+        Shown { size: Size::of_original(&showing(&content)), content: Some(content), clip: None }
     }
+}
+
+/// What is decided, before it is cut to what may be written at once.
+struct Plan {
+    trigger: &'static str,
+    record: String,
+    /// What the record promises, in its order.
+    edits: Vec<(usize, Shown)>,
+    target: u64,
+    after: u64,
 }
 
 /// The branch as one decision sees it.
@@ -133,8 +193,10 @@ struct View<'a> {
     meter: Meter,
     /// Positions in context, in the order the model sees them.
     context: Vec<usize>,
-    /// What stands at each position in context before this commit.
+    /// What stands at each position in context before this commit, promises included.
     shown: BTreeMap<usize, Shown>,
+    /// What is promised, can be derived, and is on the branch in no edit yet; in the order of the records.
+    unwritten: Vec<Edit>,
     compaction: Option<usize>,
     /// What each original weighs, by position.
     weights: Vec<u64>,
@@ -155,14 +217,17 @@ impl<'a> View<'a> {
                 _ => None,
             });
             context.push(at);
-            shown.insert(at, Shown { content, size: Size::of(&projected) });
+            shown.insert(at, Shown { content, size: Size::of(&projected), clip: None });
         }
         let units = walk::units(branch);
         let unit_of = units.iter().enumerate().flat_map(|(index, unit)| unit.entries.iter().map(move |at| (*at, index))).collect();
         let compaction = branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
         let newest_user = branch.iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
         let weights = branch.iter().map(|entry| Size::of_original(entry).weight()).collect();
-        View { branch, settings, band, meter, context, shown, compaction, weights, units, unit_of, newest_user }
+        let unwritten = Vec::new();
+        let mut view = View { branch, settings, band, meter, context, shown, unwritten, compaction, weights, units, unit_of, newest_user };
+        view.promises();
+        view
     }
 
     fn least(&self) -> u64 {
@@ -184,27 +249,55 @@ impl<'a> View<'a> {
         self.weights[at]
     }
 
-    fn commit(&self, trigger: &str) -> Verdict {
-        let before = self.meter.tokens();
+    /// What a moment asks for; else why nothing is done, which is no word at all where all is quiet.
+    fn trigger(&self, moment: Moment) -> Result<&'static str, Option<&'static str>> {
+        let tokens = self.meter.tokens();
+        match moment {
+            Moment::Refused => Ok("overflow"),
+            Moment::Asked => Ok("person"),
+            _ if self.over_fence(tokens) => Ok("fence"),
+            Moment::Request => Err(None),
+            _ if tokens < self.band.max_target => Err(None),
+            _ if self.meter.waiting => Err(Some("waiting")),
+            _ if self.meter.appended().is_some_and(|tokens| tokens < self.band.budget / 20) => Err(Some("rearm")),
+            _ => Ok("band"),
+        }
+    }
+
+    fn over_fence(&self, tokens: u64) -> bool {
+        self.band.over_fence(tokens, self.meter.margin(&self.band))
+    }
+
+    /// What a commit for this reason does, or why there is none.
+    fn plan(&self, trigger: &'static str) -> Result<Plan, &'static str> {
         let target = self.band.target(self.immovable());
         let start = self.standing();
-        let state = self.fold(&start, target);
+        let state = self.fold(&start, target, trigger == "person");
         let minted = &state.folds[start.folds.len()..];
-        if minted.is_empty() {
-            let held =
-                self.units.iter().any(|unit| unit.ripe.is_some() && self.held(unit) && unit.entries.iter().all(|at| self.shown.contains_key(at)));
-            return Verdict::Deferred(if held { "nothing but held" } else { "nothing ripe" }.into());
+        // A request that is too large may be clipped where nothing can be folded.
+        let too_large = matches!(trigger, "fence" | "overflow");
+        if minted.is_empty() && !too_large {
+            return Err(self.nothing());
         }
         let after = self.estimate(&state);
-        if trigger == "band" && before.saturating_sub(after) < self.band.budget / 50 {
-            return Verdict::Deferred("below the floor".into());
+        if trigger == "band" && self.meter.tokens().saturating_sub(after) < self.band.budget / 50 {
+            return Err("below the floor");
         }
-        let clipped = self.clip_users(self.clip_results(state.clone()));
+        let mut clipped = self.clip_users(self.clip_results(state.clone()));
+        if too_large && (trigger == "overflow" || self.over_fence(self.estimate(&clipped))) {
+            clipped = self.clip_unread(clipped);
+        }
         let edits = self.edits(&state, &clipped, start.folds.len());
-        let record = self.record(trigger, minted, &edits);
-        let edits = edits.into_iter().map(|(at, replacement)| Draft::ContextEdit { target: self.branch[at].id().to_owned(), replacement });
-        let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data: record }).chain(edits).collect();
-        Verdict::Commit { trigger: trigger.into(), drafts, before, target, after }
+        if edits.is_empty() {
+            return Err(self.nothing());
+        }
+        Ok(Plan { trigger, record: self.record(trigger, minted, &edits), edits, target, after })
+    }
+
+    /// Why there is nothing to fold.
+    fn nothing(&self) -> &'static str {
+        let held = |unit: &Unit| unit.ripe.is_some() && self.held(unit) && unit.entries.iter().all(|at| self.shown.contains_key(at));
+        if self.units.iter().any(held) { "nothing but held" } else { "nothing ripe" }
     }
 
     /// X, what no commit can move: occupancy without what is ripe, unheld, editable and nobody else's.
@@ -218,15 +311,15 @@ impl<'a> View<'a> {
             .filter(|at| walk::editable(&self.branch[**at]) && !self.foreign(**at))
             .filter_map(|at| Some(self.shown.get(at)?.size))
             .sum();
-        let movable = self.meter.rate_mean().tokens_at_least(movable.bytes) + movable.images * fold_runtime::window::IMAGE_TOKENS;
+        let movable = self.meter.rate_mean().tokens_at_least(movable.bytes) + movable.images * IMAGE_TOKENS;
         self.meter.tokens().saturating_sub(movable)
     }
 
-    /// The first number of leaves that suffices, else all of them and groups of mixed depth.
-    fn fold(&self, start: &State, target: u64) -> State {
+    /// The first number of leaves that suffices, else (or where all are asked for) all of them; then groups of mixed depth.
+    fn fold(&self, start: &State, target: u64, all: bool) -> State {
         let mut leaves = start.clone();
         let mut best = self.consolidate(leaves.clone());
-        if self.estimate(&best) <= target {
+        if !all && self.estimate(&best) <= target {
             return best;
         }
         let carriers = start.roots.iter().map(|root| start.folds[*root].carrier);
@@ -235,7 +328,7 @@ impl<'a> View<'a> {
             let Some(next) = self.leaf(&leaves, &mark) else { continue };
             leaves = next;
             best = self.consolidate(leaves.clone());
-            if self.estimate(&best) <= target {
+            if !all && self.estimate(&best) <= target {
                 return best;
             }
         }
@@ -254,87 +347,8 @@ impl<'a> View<'a> {
         self.meter.if_freed(freed)
     }
 
-    /// Whether an entry shows its own content, whole.
-    fn raw(&self, state: &State, at: usize) -> bool {
-        self.content(state, at) == Some(self.branch[at].content().raw())
-    }
-
-    /// Cuts results in the oldest share of the window to head and tail.
-    fn clip_results(&self, mut state: State) -> State {
-        let share = u128::from(self.settings.tool_fold_threshold_ppm);
-        if share == 0 {
-            return state;
-        }
-        let spoken: Vec<(usize, u128)> = self.context.iter().map(|at| (*at, u128::from(self.spoken(&state, *at)))).collect();
-        let total: u128 = spoken.iter().map(|(_, weight)| weight).sum();
-        let carriers: BTreeSet<usize> = state.roots.iter().filter_map(|root| self.unit_of.get(&state.folds[*root].carrier).copied()).collect();
-        let (before, mut upto) = (state.clone(), 0);
-        for (at, weight) in spoken {
-            upto += weight;
-            let entry = &self.branch[at];
-            let Kind::Message(Role::ToolResult { tool, .. }) = entry.kind() else { continue };
-            let unit = self.unit_of[&at];
-            let batch = &self.units[unit];
-            let eligible = batch.kind == UnitKind::Batch && batch.ripe.is_some() && !self.held(batch) && !carriers.contains(&unit);
-            if eligible && tool != "pi_fold_context" && !self.foreign(at) && self.raw(&before, at) && upto * 1_000_000 <= share * total {
-                self.cut(&mut state, at, (2_000, 400, 200));
-            }
-        }
-        state
-    }
-
-    /// What an entry shows outside system messages.
-    fn spoken(&self, state: &State, at: usize) -> u64 {
-        match self.branch[at].kind() {
-            Kind::Message(Role::System) => 0,
-            Kind::Compaction { .. } => {
-                let whole = projection(std::slice::from_ref(&self.branch[at])).remove(0);
-                let messages = whole.messages.into_iter().filter(|message| message.role != "system" && self.size(state, at) != Size::default());
-                Size::of(&Projected { source: whole.source, messages: messages.collect() }).weight()
-            }
-            _ => self.size(state, at).weight(),
-        }
-    }
-
-    /// Shows head and tail of an entry's text; `false` where that is not lighter.
-    fn cut(&self, state: &mut State, at: usize, (least, head, tail): (usize, usize, usize)) -> bool {
-        let entry = &self.branch[at];
-        let content = entry.content();
-        let text = text_of(content);
-        let Some(text) = (text.len() >= least).then(|| clip(&text, entry.id(), head, tail)).flatten() else { return false };
-        let images = content.blocks().into_iter().filter(|block| block.kind == BlockKind::Image).map(|block| block.raw().to_owned());
-        let blocks: Vec<String> = std::iter::once(text_block(&json(&text))).chain(images).collect();
-        let shown = Shown::written(format!("[{}]", blocks.join(",")));
-        let lighter = shown.size.weight() < self.size(state, at).weight();
-        if lighter {
-            self.show(state, at, shown);
-        }
-        lighter
-    }
-
-    /// Cuts heavy user messages, heaviest first, while a person's words are above their limit.
-    fn clip_users(&self, mut state: State) -> State {
-        let mut candidates: Vec<usize> = self.context.iter().copied().filter(|at| self.heavy_user(&state, *at)).collect();
-        candidates.sort_by_key(|at| std::cmp::Reverse(self.weight(*at)));
-        for at in candidates {
-            if self.words_above_limit(&state, None) {
-                self.cut(&mut state, at, (0, 2_000, 500));
-            }
-        }
-        state
-    }
-
-    fn heavy_user(&self, state: &State, at: usize) -> bool {
-        self.branch[at].kind() == &Kind::Message(Role::User)
-            && self.raw(state, at)
-            && !self.carries(state, at)
-            && !self.foreign(at)
-            && self.weight(at) > self.least()
-            && self.branch[at + 1..].iter().filter(|entry| entry.is_good_answer()).count() >= 8
-    }
-
     /// Every entry whose shown content changes, in the order of the law; `minted` is where the new folds begin.
-    fn edits(&self, folded: &State, state: &State, minted: usize) -> Vec<(usize, Option<String>)> {
+    fn edits(&self, folded: &State, state: &State, minted: usize) -> Vec<(usize, Shown)> {
         let mut order: Vec<usize> = Vec::new();
         for root in state.roots.iter().filter(|root| **root >= minted) {
             let fold = &state.folds[*root];
@@ -353,7 +367,7 @@ impl<'a> View<'a> {
         let placed: BTreeSet<usize> = order.iter().copied().collect();
         order.extend(state.shown.keys().filter(|at| !placed.contains(at)));
         let changed = order.into_iter().filter(|at| self.content(state, *at) != self.shown[at].content.as_deref());
-        changed.map(|at| (at, self.content(state, at).map(str::to_owned))).collect()
+        changed.map(|at| (at, state.shown[&at].clone())).collect()
     }
 
     /// Every entry in context that a fold, or one inside it, may have changed.
@@ -365,13 +379,9 @@ impl<'a> View<'a> {
         touched
     }
 
-    fn record(&self, trigger: &str, minted: &[Fold], edits: &[(usize, Option<String>)]) -> String {
+    fn record(&self, trigger: &str, minted: &[Fold], edits: &[(usize, Shown)]) -> String {
         let folds: Vec<String> = minted.iter().map(|fold| self.fold_json(fold)).collect();
-        let edit = |(at, replacement): &(usize, Option<String>)| {
-            let digest = replacement.as_ref().map_or("null".to_owned(), |content| json(&Digest::of(content.as_bytes()).to_string()));
-            format!("[{},{digest}]", json(self.branch[*at].id()))
-        };
-        let edits: Vec<String> = edits.iter().map(edit).collect();
+        let edits: Vec<String> = edits.iter().map(|(at, shown)| edit_json(self.branch[*at].id(), shown)).collect();
         format!(
             r#"{{"v":1,"trigger":"{trigger}","brief_version":{BRIEF_VERSION},"bound":{},"folds":[{}],"edits":[{}]}}"#,
             brief_bound(self.band.budget),
@@ -390,13 +400,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// All text of a content, its blocks joined by a line end.
-fn text_of(content: Content<'_>) -> String {
-    let texts = |content: Content<'_>| {
-        let blocks = content.blocks().into_iter().filter(|block| block.kind == BlockKind::Text);
-        blocks.filter_map(|block| Some(block.text()?.to_string_lossy())).collect::<Vec<String>>().join("\n")
-    };
-    content.string().map_or_else(|| texts(content), |text| text.to_string_lossy())
+/// An edit as a record promises it.
+fn edit_json(target: &str, shown: &Shown) -> String {
+    let target = json(target);
+    let Some(content) = &shown.content else { return format!(r#"{{"target":{target}}}"#) };
+    let images = if shown.size.images > 0 { format!(r#","images":{}"#, shown.size.images) } else { String::new() };
+    let clip = shown.clip.map_or(String::new(), |(head, tail)| format!(r#","clip":[{head},{tail}]"#));
+    format!(r#"{{"target":{target},"sha256":"{}","bytes":{}{images}{clip}}}"#, Digest::of(content.as_bytes()), shown.size.bytes)
 }
 
 /// A text block around a JSON string.

@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// What a placeholder of the runtime begins with (fold law, placeholder). Only edits are searched for it.
-const MARKER: &str = "⟦pi-fold ";
+/// What a block of an edit begins with that is a placeholder of the runtime, or the line beside one (fold law, placeholder).
+const MARKER: &str = "\"text\":\"⟦pi-fold f_";
+/// What stands in a clipped text, which may begin like anything.
+const CLIPPED: &str = "bytes clipped here by the context manager";
 
 /// Characters Pi's own estimate takes an image for.
 const ESTIMATED_IMAGE: u64 = 4_800;
@@ -299,7 +301,7 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
         bytes: read.bytes,
         images: read.images,
         edited: edited.is_some(),
-        placeholder: edited.is_some_and(|content| content.contains(MARKER)),
+        placeholder: edited.is_some_and(|content| content.contains(MARKER) && !content.contains(CLIPPED)),
         blank,
     }
 }

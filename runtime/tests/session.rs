@@ -361,3 +361,50 @@ fn a_placeholder_that_was_omitted_is_shown_again_once_and_one_that_was_replaced_
         assert!(!folded(&third).contains("r1"));
     }
 }
+
+/// A batch of our own tool that peeked at this entry.
+fn peeked(branch: &[Entry], name: &str, id: &str) -> Vec<Entry> {
+    use fold_runtime::agent::{Peek, peek};
+    let text = peek(&open(branch), &Peek { bytes: 60_000, ..Peek::of(id) }, None, u64::MAX).expect("a peek");
+    let text = serde_json::to_string(&text).expect("a string");
+    let lines = [
+        format!(
+            r#"{{"type":"message","id":"{name}a","message":{{"role":"assistant","stopReason":"toolUse","content":[{{"type":"toolCall","id":"{name}c","name":"pi_fold_context","arguments":{{}}}}]}}}}"#
+        ),
+        format!(
+            r#"{{"type":"message","id":"{name}r","message":{{"role":"toolResult","toolCallId":"{name}c","toolName":"pi_fold_context","content":[{{"type":"text","text":{text}}}]}}}}"#
+        ),
+    ];
+    let lines = lines.iter().map(|line| Entry::parse(line).expect("an entry"));
+    branch.iter().cloned().chain(lines).collect()
+}
+
+#[test]
+fn a_peek_that_was_read_makes_way_for_its_line_at_once_where_little_stands_behind_it() {
+    let branch = peeked(&endless(3, 8_000), "p", "r0");
+    assert_eq!(open(&branch).boundary(Moment::TurnEnd), Decision::Quiet, "nobody has read it");
+    let read = [&branch[..], &endless(4, 100)[7..]].concat();
+    let Decision::Commit(retired) = open(&read).boundary(Moment::TurnEnd) else { panic!("a retirement") };
+    assert_eq!((retired.trigger, retired.drafts.len(), retired.folds), (Trigger::Peek, 2, 0));
+    let Draft::ContextEdit { target, replacement: Some(content) } = &retired.drafts[1] else { panic!("an edit") };
+    assert!(target == "pr" && content.contains("pi-fold peeked") && content.len() < 300, "{content}");
+    let torn = [&read[..], &written(&retired.drafts[..1])].concat();
+    assert_eq!(open(&torn).overlay(), [("pr", Some(content.clone()))]);
+    // Too much behind it: it waits for the next commit, which retires it or folds it.
+    let far = [&branch[..], &endless(5, 8_000)[7..]].concat();
+    assert_eq!(open(&far).boundary(Moment::TurnEnd), Decision::Quiet);
+    let pinned = decided(&branch, &Decided::Pin { units: ids(&["pa"]), folds: Vec::new() });
+    let pinned = [&pinned[..], &endless(4, 100)[7..]].concat();
+    assert_eq!(open(&pinned).boundary(Moment::TurnEnd), Decision::Quiet, "a pinned peek stays");
+}
+
+#[test]
+fn the_next_commit_retires_a_peek_that_no_fold_hides() {
+    let mut branch = peeked(&endless(6, 8_000), "p", "r0");
+    branch = [&branch[..], &endless(9, 8_000)[13..]].concat();
+    let settings =
+        Settings::parse(r#"{"thresholds":{"maxTarget":0.8,"minTarget":0.5,"consolidateAfter":10,"minFoldChars":8000}}"#).expect("settings");
+    let session = Session::open(&branch, &settings, 20_000).expect("a session");
+    let Decision::Commit(made) = session.boundary(Moment::TurnEnd) else { panic!("a commit") };
+    assert!(made.folds < 6 && folded(&made).contains("pr"), "{} folds", made.folds);
+}

@@ -184,21 +184,33 @@ impl View<'_> {
 
     /// Writes a fold's placeholder where it is carried, and lines over the other results of that batch.
     fn write(&self, state: &mut State, fold: &Fold) {
+        self.show(state, fold.carrier, Shown::written(self.carried(fold)));
+        for other in self.beside(fold) {
+            self.show(state, other, Shown::written(self.line(fold)));
+        }
+    }
+
+    /// What a fold's carrier shows: a person's own words stay before the placeholder.
+    pub(super) fn carried(&self, fold: &Fold) -> String {
         let block = text_block(&json(&fold.text));
         let carrier = &self.branch[fold.carrier];
-        let content = if carrier.kind() == &Kind::Message(Role::User) {
-            let raw = carrier.content().raw();
-            let own = if carrier.content().string().is_some() { text_block(raw) } else { raw.trim()[1..raw.trim().len() - 1].to_owned() };
-            if own.trim().is_empty() { format!("[{block}]") } else { format!("[{own},{block}]") }
-        } else {
-            format!("[{block}]")
-        };
-        self.show(state, fold.carrier, Shown::written(content));
-        if let Some(batch) = self.batch(fold.carrier) {
-            for other in batch.entries[1..].iter().filter(|at| **at != fold.carrier) {
-                self.show(state, *other, Shown::written(format!("[{}]", text_block(&json(&result_line(&fold.id))))));
-            }
+        if carrier.kind() != &Kind::Message(Role::User) {
+            return format!("[{block}]");
         }
+        let raw = carrier.content().raw();
+        let own = if carrier.content().string().is_some() { text_block(raw) } else { raw.trim()[1..raw.trim().len() - 1].to_owned() };
+        if own.trim().is_empty() { format!("[{block}]") } else { format!("[{own},{block}]") }
+    }
+
+    /// The other results of the batch that carries a fold.
+    pub(super) fn beside(&self, fold: &Fold) -> Vec<usize> {
+        let others = self.batch(fold.carrier).map(|batch| batch.entries[1..].iter().copied().filter(|at| *at != fold.carrier).collect());
+        others.unwrap_or_default()
+    }
+
+    /// What they show.
+    pub(super) fn line(&self, fold: &Fold) -> String {
+        format!("[{}]", text_block(&json(&result_line(&fold.id))))
     }
 
     /// The window with this mark as a leaf; `None` where the mark is foreign or expanding, or has the last word.

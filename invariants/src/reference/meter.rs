@@ -1,6 +1,7 @@
 //! Occupancy, read off the whole branch: one pass, one running sum for each term of the law.
 
-use fold_runtime::journal::{Assistant, Entry, Kind, Role, StopReason};
+use crate::commit::Promised;
+use fold_runtime::journal::{Assistant, Digest, Entry, Kind, Role, StopReason};
 use fold_runtime::window::{Band, IMAGE_TOKENS, Rate, Size, projection};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,39 +26,54 @@ pub(super) struct Meter {
     pub(super) since_record: Option<Size>,
     /// Entries that somebody else edited.
     pub(super) foreign: BTreeSet<usize>,
+    /// What records promise and nothing has ended, by the position of the target.
+    pub(super) promises: BTreeMap<usize, Promise>,
+}
+
+/// What a record says that an entry shows from there on.
+#[derive(Clone)]
+pub(super) struct Promise {
+    /// The position of the record, and the place in it.
+    pub(super) place: (usize, usize),
+    pub(super) edit: Promised,
+    /// Whether an edit on the branch says the same.
+    pub(super) kept: bool,
+}
+
+impl Promise {
+    pub(super) fn size(&self) -> Size {
+        if self.edit.sha256.is_some() { Size { bytes: self.edit.bytes, images: self.edit.images } } else { Size::default() }
+    }
+
+    /// Whether an edit of its target gives it exactly the promised content.
+    fn kept_by(&self, edit: &Entry) -> bool {
+        edit.replacement().map(|content| Digest::of(content.raw().as_bytes()).to_string()) == self.edit.sha256
+    }
 }
 
 impl Meter {
     pub(super) fn of(branch: &[Entry]) -> Self {
         let (mut meter, records) = (Meter::default(), super::records(branch));
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut promised: BTreeSet<String> = BTreeSet::new();
         for (at, entry) in branch.iter().enumerate() {
             places.insert(entry.id(), at);
             match entry.kind() {
                 Kind::Message(Role::Assistant(answer)) if entry.is_good_answer() => meter.answer(at, entry, answer),
                 Kind::ModelChange { model } => meter.model(model.to_string_lossy()),
                 Kind::Custom { .. } if records.contains_key(&at) => {
-                    promised = records[&at].edits.iter().map(|(target, _)| target.clone()).collect();
                     meter.since_record = Some(Size::default());
                     meter.change();
+                    for (index, edit) in records[&at].edits.iter().enumerate() {
+                        if let Some(target) = places.get(&*edit.target) {
+                            meter.promise(*target, Promise { place: (at, index), edit: edit.clone(), kept: false });
+                        }
+                    }
                 }
                 &Kind::ContextEdit { ref target, omits } => {
-                    let ours = promised.remove(&**target);
-                    if let Some(target) = places.get(&**target) {
-                        let host = omits && omittable(branch, *target);
-                        meter.edit(
-                            *target,
-                            &branch[*target],
-                            entry,
-                            if ours {
-                                Whose::Ours
-                            } else if host {
-                                Whose::Hosts
-                            } else {
-                                Whose::Foreign
-                            },
-                        );
+                    let Some(&target) = places.get(&**target) else { continue };
+                    match meter.promises.get_mut(&target) {
+                        Some(promise) if promise.kept_by(entry) => promise.kept = true,
+                        _ => meter.edit(target, &branch[target], entry, omits && omittable(branch, target)),
                     }
                 }
                 Kind::Compaction { .. } => meter.compact(at, branch, &places),
@@ -118,22 +134,26 @@ impl Meter {
         (self.waiting, self.base) = (true, None);
     }
 
-    fn edit(&mut self, at: usize, target: &Entry, edit: &Entry, whose: Whose) {
-        if whose == Whose::Foreign {
+    /// From the record on, an entry in context weighs as promised.
+    fn promise(&mut self, target: usize, promise: Promise) {
+        let Some(old) = self.shown.get(&target).copied() else { return };
+        self.shown.insert(target, promise.size());
+        self.free(old.minus(promise.size()));
+        self.promises.insert(target, promise);
+    }
+
+    /// An edit that keeps no promise: the host's, or somebody else's.
+    fn edit(&mut self, at: usize, target: &Entry, edit: &Entry, hosts: bool) {
+        self.promises.remove(&at);
+        if !hosts {
             self.foreign.insert(at);
         }
-        if whose != Whose::Ours {
-            self.change();
-        }
+        self.change();
         let Some(old) = self.shown.get(&at).copied() else { return };
         let new = Size::of(&projection(&[target.clone(), edit.clone()])[0]);
         self.shown.insert(at, new);
-        if whose == Whose::Ours {
-            self.free(old.minus(new));
-        } else {
-            self.added = self.added + new.saturating_sub(old);
-            self.free(old.saturating_sub(new).minus(Size::default()));
-        }
+        self.added = self.added + new.saturating_sub(old);
+        self.free(old.saturating_sub(new).minus(Size::default()));
     }
 
     fn free(&mut self, (bytes, images): (i64, i64)) {
@@ -143,8 +163,10 @@ impl Meter {
 
     fn compact(&mut self, at: usize, branch: &[Entry], places: &BTreeMap<&str, usize>) {
         self.change();
-        let kept: BTreeMap<usize, Size> =
+        let mut kept: BTreeMap<usize, Size> =
             projection(&branch[..=at]).iter().map(|projected| (places[projected.source.id()], Size::of(projected))).collect();
+        self.promises.retain(|target, _| kept.contains_key(target));
+        kept.extend(self.promises.iter().map(|(target, promise)| (*target, promise.size())));
         let before = std::mem::replace(&mut self.shown, kept);
         // One by one, so that what comes back into context does not make up for what leaves it.
         for (place, old) in &before {
@@ -196,14 +218,6 @@ impl Meter {
         let sum = self.newest().iter().fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
         if sum.1 == 0 { Rate::UNMEASURED } else { Rate::measured(sum.0, sum.1) }
     }
-}
-
-/// Who made an edit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Ours,
-    Hosts,
-    Foreign,
 }
 
 /// Whether it is an answer that failed or was cut short, or a result behind one: what the host omits.

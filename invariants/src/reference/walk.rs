@@ -110,11 +110,15 @@ fn answer(branch: &[Entry], at: usize) -> (UnitKind, Vec<usize>) {
 impl View<'_> {
     /// Whether a batch has a result of a tool that is never folded.
     pub(super) fn held(&self, unit: &Unit) -> bool {
-        let listed = |at: &usize| match self.branch[*at].kind() {
+        unit.kind == UnitKind::Batch && unit.entries.iter().any(|at| self.blacklisted(*at))
+    }
+
+    /// Whether it is a result of such a tool.
+    pub(super) fn blacklisted(&self, at: usize) -> bool {
+        match self.branch[at].kind() {
             Kind::Message(Role::ToolResult { tool, .. }) => self.settings.blacklist_auto_fold_tools.contains(&tool.to_string_lossy()),
             _ => false,
-        };
-        unit.kind == UnitKind::Batch && unit.entries.iter().any(listed)
+        }
     }
 
     /// The moment a unit is walked: when it ripened, or the newest compaction after which the walk began anew. `None` for a unit that is

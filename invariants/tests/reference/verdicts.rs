@@ -1,7 +1,7 @@
 //! Branches small enough to know the verdict by hand.
 
 use crate::world::{World, lines};
-use fold_invariants::reference::{Verdict, decide, occupancy};
+use fold_invariants::reference::{Moment, Verdict, decide, occupancy};
 use fold_runtime::config::Settings;
 use fold_runtime::session::Draft;
 
@@ -51,14 +51,14 @@ fn a_window_below_the_trigger_is_left_alone() {
     let mut world = World::new(1);
     world.user("hello");
     world.answer("hello", &[]);
-    assert_eq!(decide(&world.branch, &Settings::default(), WINDOW), Verdict::Quiet);
-    assert_eq!(decide(&[], &Settings::default(), WINDOW), Verdict::Quiet);
+    assert_eq!(decide(&world.branch, &Settings::default(), WINDOW, Moment::TurnEnd), Verdict::Quiet);
+    assert_eq!(decide(&[], &Settings::default(), WINDOW, Moment::TurnEnd), Verdict::Quiet);
 }
 
 #[test]
 fn an_endless_turn_is_folded_batch_by_batch_until_the_target() {
     let world = endless();
-    let (drafts, before, after) = commit(decide(&world.branch, &settings(r#"{"toolFoldThreshold":0}"#), WINDOW));
+    let (drafts, before, after) = commit(decide(&world.branch, &settings(r#"{"toolFoldThreshold":0}"#), WINDOW, Moment::TurnEnd));
     assert_eq!(before, occupancy(&world.branch, &Settings::default(), WINDOW));
     let record = record(&drafts);
     let folds = record["folds"].as_array().expect("folds");
@@ -73,12 +73,12 @@ fn an_endless_turn_is_folded_batch_by_batch_until_the_target() {
 #[test]
 fn after_a_commit_the_next_verdict_waits_for_an_answer() {
     let mut world = endless();
-    let (drafts, ..) = commit(decide(&world.branch, &Settings::default(), WINDOW));
+    let (drafts, ..) = commit(decide(&world.branch, &Settings::default(), WINDOW, Moment::TurnEnd));
     world.apply(&drafts);
     while occupancy(&world.branch, &Settings::default(), WINDOW) < 16_000 {
         world.custom(&lines(1_000));
     }
-    assert_eq!(decide(&world.branch, &Settings::default(), WINDOW), Verdict::Deferred("waiting".into()));
+    assert_eq!(decide(&world.branch, &Settings::default(), WINDOW, Moment::TurnEnd), Verdict::Deferred("waiting".into()));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_person_asks_thrice_and_the_words_stay_while_they_are_few() {
         world.step(20_000);
     }
     world.answer("done", &[]);
-    let (drafts, ..) = commit(decide(&world.branch, &Settings::default(), WINDOW));
+    let (drafts, ..) = commit(decide(&world.branch, &Settings::default(), WINDOW, Moment::TurnEnd));
     assert!(edits(&drafts).iter().all(|(target, _)| !users.contains(&(*target).to_owned())));
 }
 
@@ -103,7 +103,7 @@ fn words_above_a_tenth_of_the_budget_are_hidden_stalest_first_and_never_the_newe
         world.step(16_000);
     }
     world.answer("done", &[]);
-    let (drafts, ..) = commit(decide(&world.branch, &Settings::default(), WINDOW));
+    let (drafts, ..) = commit(decide(&world.branch, &Settings::default(), WINDOW, Moment::TurnEnd));
     let hidden: Vec<&str> = edits(&drafts).iter().filter(|(target, _)| users.contains(&(*target).to_owned())).map(|(target, _)| *target).collect();
     assert_eq!(hidden, users[..2]);
 }
@@ -112,9 +112,9 @@ fn words_above_a_tenth_of_the_budget_are_hidden_stalest_first_and_never_the_newe
 fn a_held_batch_is_no_part_of_anything() {
     let mut world = endless();
     let held = settings(r#"{"blacklistAutoFoldTools":["bash"]}"#);
-    assert_eq!(decide(&world.branch, &held, WINDOW), Verdict::Deferred("nothing but held".into()));
+    assert_eq!(decide(&world.branch, &held, WINDOW, Moment::TurnEnd), Verdict::Deferred("nothing but held".into()));
     world.answer("more", &[]);
-    assert_eq!(decide(&world.branch, &held, WINDOW), Verdict::Deferred("nothing but held".into()));
+    assert_eq!(decide(&world.branch, &held, WINDOW, Moment::TurnEnd), Verdict::Deferred("nothing but held".into()));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn small_steps_become_a_span_whose_calls_are_omitted_after_their_results() {
         world.step(1_500);
     }
     world.answer("done", &[]);
-    let (drafts, ..) = commit(decide(&world.branch, &settings(r#"{"toolFoldThreshold":0}"#), WINDOW));
+    let (drafts, ..) = commit(decide(&world.branch, &settings(r#"{"toolFoldThreshold":0}"#), WINDOW, Moment::TurnEnd));
     let edits = edits(&drafts);
     // Steps e1 e2, e3 e4 and so on: the first carries, the others go, result before call.
     assert!(edits[0].0 == "e2" && edits[0].1.contains("span fold · 11 entries"), "{:?}", edits[0]);
@@ -136,7 +136,7 @@ fn small_steps_become_a_span_whose_calls_are_omitted_after_their_results() {
 fn full_groups_of_folds_become_one_parent_that_names_its_children() {
     let world = endless();
     let three = r#"{"thresholds":{"maxTarget":0.8,"minTarget":0.2,"consolidateAfter":3,"minFoldChars":8000},"toolFoldThreshold":0}"#;
-    let (drafts, ..) = commit(decide(&world.branch, &settings(three), WINDOW));
+    let (drafts, ..) = commit(decide(&world.branch, &settings(three), WINDOW, Moment::TurnEnd));
     let record = record(&drafts);
     let folds = record["folds"].as_array().expect("folds");
     let parents: Vec<_> = folds.iter().filter(|fold| fold["kind"] == "cons").collect();

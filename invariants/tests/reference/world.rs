@@ -1,5 +1,6 @@
 //! A small world for the reference: a branch that grows by turns, and a host that appends what it is asked to.
 
+use fold_invariants::reference::overlay;
 use fold_runtime::journal::{Branch, Entry, Kind, Role};
 use fold_runtime::session::Draft;
 use fold_runtime::window::{Size, projection};
@@ -8,6 +9,7 @@ use fold_runtime::window::{Size, projection};
 pub type Call = (String, String, String);
 
 /// A branch under construction.
+#[derive(Clone)]
 pub struct World {
     /// Root first.
     pub branch: Vec<Entry>,
@@ -92,9 +94,17 @@ impl World {
         self.entry(&format!(r#""type":"custom_message","customType":"x","display":true,"content":{}"#, json(content)))
     }
 
+    /// The branch as the host shows it: what is promised and not written stands over it.
+    pub fn seen(&self) -> World {
+        let mut seen = self.clone();
+        let overlay = overlay(&self.branch).into_iter();
+        seen.apply(&overlay.map(|(target, replacement)| Draft::ContextEdit { target, replacement }).collect::<Vec<Draft>>());
+        seen
+    }
+
     /// What the provider would count now.
     fn prompt(&self) -> u64 {
-        let shown: Size = projection(&self.branch).iter().map(Size::of).sum();
+        let shown: Size = projection(&self.seen().branch).iter().map(Size::of).sum();
         self.overhead + shown.bytes * 10 / self.rate + shown.images * 1_200
     }
 

@@ -14,7 +14,7 @@ pub fn clip_content(content: Content<'_>, entry: &str, head: usize, tail: usize)
 }
 
 /// All text of a content, its blocks joined by a line end.
-pub(super) fn text_of(content: Content<'_>) -> String {
+pub(crate) fn text_of(content: Content<'_>) -> String {
     match content.string() {
         Some(text) => text.into_string_lossy(),
         None => {

@@ -27,11 +27,12 @@ pub use text::{BRIEF_VERSION, FoldId, FoldKind, FoldName, brief_bound, clip, pla
 pub use unit::{Unit, UnitKind, Units};
 
 pub(crate) use brief::fit;
+pub(crate) use clip::text_of;
 pub(crate) use commit::Planner;
 pub(crate) use context::{Context, Shown};
 pub(crate) use cut::{CutPolicy, Cuts};
 pub(crate) use lattice::{Fold, Lattice};
 pub(crate) use record::{Promise, Record};
-pub(crate) use restore::promised_content;
+pub(crate) use restore::{as_folded, promised_content};
 pub(crate) use text::{CLOSE, OPEN, disarm, edge_after, edge_before};
-pub(crate) use write::{Edit, Outcome};
+pub(crate) use write::{Edit, OWN_TOOL, Outcome};

@@ -1,7 +1,7 @@
 //! What a record promised to show, derived again from the originals.
 //!
-//! A deterministic brief is a function of what it stands for and of its bound, so no text has to be stored twice. The caller compares with
-//! the digest that was promised: what comes out here is right or is not used.
+//! A deterministic brief is a function of what it stands for and of its bound, so no text has to be stored twice. What is derived is
+//! compared with the digest that was promised: it is right or is not used.
 
 use super::brief::{Bound, Child, brief, parent_brief};
 use super::clip::clip_content;
@@ -10,24 +10,33 @@ use super::lattice::{Fold, Lattice};
 use super::record::Promise;
 use super::text::{placeholder, result_line};
 use super::write::{text_block, with_block};
-use crate::journal::{Entry, Kind, Role};
+use crate::journal::{Digest, Entry, Kind, Role};
+use crate::session::line_of;
 
-/// The content promised of an entry; `None` where there is nothing to derive it from.
+/// The content promised of an entry; `None` where none has the digest that was promised.
 pub(crate) fn promised_content(context: &Context, lattice: &Lattice, at: usize, promise: &Promise) -> Option<String> {
     let entry = &context.entries[at];
+    let digest = promise.digest?;
+    let right = |content: &String| Digest::of(content.as_bytes()) == digest;
     if let Some((head, tail)) = promise.clip {
-        return clip_content(entry.content(), entry.id(), head, tail);
+        return clip_content(entry.content(), entry.id(), head, tail).filter(right);
     }
+    let folded = as_folded(context, lattice, at, promise.bound).filter(right);
+    let peeked = || line_of(entry).map(|line| format!("[{}]", text_block(&line))).filter(right);
+    folded.or_else(peeked).or_else(|| Some(entry.content().raw().to_owned()).filter(right))
+}
+
+/// What a root has an entry of its carrier's batch show: its placeholder, or the line beside it.
+pub(crate) fn as_folded(context: &Context, lattice: &Lattice, at: usize, bound: usize) -> Option<String> {
+    let entry = &context.entries[at];
     if let Some(fold) = lattice.carriers.get(&at) {
-        let text = placeholder_of(context, lattice, &lattice.folds[fold], promise.bound);
+        let text = placeholder_of(context, lattice, &lattice.folds[fold], bound);
         return Some(if entry.kind() == &Kind::Message(Role::User) { with_block(entry, &text) } else { format!("[{}]", text_block(&text)) });
     }
     let is_result = matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));
     let batch = context.unit_of[at].filter(|_| is_result).map(|unit| &context.units[unit].entries);
-    if let Some(fold) = batch.and_then(|batch| batch.iter().find_map(|other| lattice.carriers.get(other))) {
-        return Some(format!("[{}]", text_block(&result_line(fold))));
-    }
-    Some(entry.content().raw().to_owned())
+    let fold = batch.and_then(|batch| batch.iter().find_map(|other| lattice.carriers.get(other)))?;
+    Some(format!("[{}]", text_block(&result_line(fold))))
 }
 
 /// A fold's placeholder, written again.

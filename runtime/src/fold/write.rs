@@ -23,7 +23,7 @@ const USER_ANSWERS: usize = 8;
 /// What no first-show clip goes below, in bytes of text (fold law, first-show clip).
 const FIRST_SHOW: usize = 600;
 /// The tool whose output is never clipped: our own.
-const OWN_TOOL: &str = "pi_fold_context";
+pub(crate) const OWN_TOOL: &str = "pi_fold_context";
 
 /// What a commit would do.
 pub(crate) struct Outcome {
@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// What all edits together take away.
     pub fn freed(&self, context: &Context) -> Freed {
-        self.edits.iter().fold((0, 0), |freed, edit| plus(freed, context.shown[edit.at].minus(edit.size)))
+        Edit::freed(&self.edits, context)
     }
 }
 
@@ -59,6 +59,11 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
+    /// What edits together take away.
+    pub fn freed(edits: &[Edit], context: &Context) -> Freed {
+        edits.iter().fold((0, 0), |freed, edit| plus(freed, context.shown[edit.at].minus(edit.size)))
+    }
+
     /// The entry is not shown.
     pub fn omit(at: usize) -> Self {
         Edit { at, content: None, size: Size::default(), clip: None, gives_back: false }
@@ -75,7 +80,7 @@ impl Edit {
     }
 
     /// Puts one text in the place of a content.
-    fn say(at: usize, words: &str) -> Self {
+    pub fn say(at: usize, words: &str) -> Self {
         Self::replace(at, format!("[{}]", text_block(words)), text(words.len()))
     }
 }

@@ -117,6 +117,8 @@ pub enum Trigger {
     Person,
     /// Another extension tore apart what is folded: it is put together again.
     Recovery,
+    /// Peeks that were read make way for one line each.
+    Peek,
 }
 
 impl Trigger {
@@ -128,6 +130,7 @@ impl Trigger {
             Trigger::Overflow => "overflow",
             Trigger::Person => "person",
             Trigger::Recovery => "recovery",
+            Trigger::Peek => "peek",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | here | observing entries, deciding at a boundary |
 //! | `decision` | what a boundary answers |
 //! | `decided` | what the journal says an agent or a person decided |
+//! | `peeks` | peeks that were read, one line left of each |
 //! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
 //! | `shortfall` | what keeps a window above its target |
 //! | `repairs` | what another extension tore apart is put together once |
@@ -19,6 +20,7 @@
 mod choice;
 mod decided;
 mod decision;
+mod peeks;
 mod promises;
 mod recovery;
 mod repairs;
@@ -35,9 +37,10 @@ pub use status::Status;
 pub use view::{FoldView, Mark, Origin, Place};
 
 pub(crate) use choice::{Choice, Named, Unmarked};
+pub(crate) use peeks::line_of;
 
 use crate::config::Settings;
-use crate::fold::{Context, CutPolicy, Cuts, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
+use crate::fold::{Context, CutPolicy, Cuts, Edit, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
 use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
 use decided::Agreed;
@@ -61,6 +64,8 @@ pub struct Session {
     promises: Promises,
     agreed: Agreed,
     repairs: Repairs,
+    /// Ephemeral peeks, retired ones too.
+    peeks: BTreeSet<usize>,
     /// Sum of what can be moved: shown, ripe, not held, editable, nobody else's.
     movable: Size,
     /// A person's words in the window; a carrier counts its own content only.
@@ -93,6 +98,7 @@ impl Session {
             promises: Promises::default(),
             agreed: Agreed::default(),
             repairs: Repairs::default(),
+            peeks: BTreeSet::new(),
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
@@ -123,6 +129,9 @@ impl Session {
             kind => {
                 if kind == &Kind::Message(Role::User) {
                     self.words = self.words + size;
+                }
+                if line_of(entry).is_some() {
+                    self.peeks.insert(at);
                 }
                 self.occupancy.added(size);
                 self.appended(size);
@@ -246,7 +255,9 @@ impl Session {
         }
         self.cuts.apply(&claimed);
         self.occupancy.changed();
-        self.since_commit = Some(Size::default());
+        if !matches!(record.trigger.as_str(), "recovery" | "peek") {
+            self.since_commit = Some(Size::default());
+        }
         if record.trigger == Trigger::Recovery.name() {
             self.repaired(record.promises.iter().map(|(target, _)| target.as_str()));
         }
@@ -321,6 +332,11 @@ impl Session {
             Decision::Deferred(deferral) => Some(deferral),
             Decision::Commit(_) | Decision::Recovery(_) => return decision,
         };
+        if matches!(moment, Moment::TurnEnd | Moment::Settling)
+            && let Some(edits) = self.cheap_retirement()
+        {
+            return self.without_folds(Trigger::Peek, self.occupancy.tokens(), limit, edits);
+        }
         match self.writing(limit, Vec::new()) {
             (drafts, _) if drafts.is_empty() => decision,
             (drafts, left) => Decision::Recovery(Recovery { drafts, left, deferral }),
@@ -330,7 +346,7 @@ impl Session {
     fn decide(&self, moment: Moment, limit: usize) -> Decision {
         let before = self.occupancy.tokens();
         if let Some(edits) = self.torn_batches() {
-            return self.repair(before, limit, edits);
+            return self.without_folds(Trigger::Recovery, before, limit, edits);
         }
         let fence = self.is_over_fence(before);
         let trigger = match moment {
@@ -358,8 +374,15 @@ impl Session {
             None => (&self.context, &self.cuts, self.movable),
         };
         let target = self.band.target(self.occupancy.immovable(movable));
+        // A peek that was read makes way first.
+        let retirement = self.retirement(context);
+        let (retired, base) = match &retirement {
+            Some((edits, after)) => (after, Edit::freed(edits, context)),
+            None => (context, (0, 0)),
+        };
+        let context = retired;
         let planner = self.planner(context, trigger == Trigger::Person);
-        let estimate = |(bytes, images)| self.occupancy.after_freeing(bytes, images);
+        let estimate = |(bytes, images): (i64, i64)| self.occupancy.after_freeing(bytes.saturating_add(base.0), images.saturating_add(base.1));
         let marks = cuts.marks(context);
         let plan = planner.plan(&marks, target, estimate);
         let after = estimate(plan.freed());
@@ -380,6 +403,9 @@ impl Session {
             return nothing;
         }
         self.assert_lost(&mut outcome);
+        if let Some((edits, _)) = retirement {
+            peeks::add(&mut outcome, edits);
+        }
         let shortfall = (after > target).then(|| self.shortfall(after, after - target, &outcome));
         let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &outcome.folds, &outcome.edits);
         let parents = outcome.folds.iter().filter(|(fold, _)| fold.kind == FoldKind::Consolidated).count();

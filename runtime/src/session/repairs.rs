@@ -4,7 +4,7 @@
 //! programs never fight over one entry. `docs/law.md`, "Somebody else's edits of what is folded", is the specification.
 
 use super::{COMMIT_RECORD, Commit, Decision, Draft, Session, Trigger};
-use crate::fold::{Edit, FoldId, Outcome, Promise, Record, Shown, UnitKind, promised_content};
+use crate::fold::{Edit, FoldId, Outcome, Record, Shown, UnitKind, as_folded};
 
 use crate::journal::Content;
 use crate::window::Size;
@@ -69,37 +69,21 @@ impl Session {
 
     /// What a fold had an entry of its carrier's batch show.
     fn as_folded(&self, at: usize) -> Edit {
-        let promise = Promise { digest: None, size: Size::default(), clip: None, bound: self.policy.brief_chars };
-        match promised_content(&self.context, &self.lattice, at, &promise) {
-            Some(content) if content != self.context.entries[at].content().raw() => {
-                let size = Size::of_content(Content::of(&content));
-                Edit::replace(at, content, size)
-            }
-            _ => Edit::own(&self.context, at),
-        }
+        let Some(content) = as_folded(&self.context, &self.lattice, at, self.policy.brief_chars) else { return Edit::own(&self.context, at) };
+        let size = Size::of_content(Content::of(&content));
+        Edit::replace(at, content, size)
     }
 
-    pub(super) fn repair(&self, before: u64, limit: usize, edits: Vec<Edit>) -> Decision {
+    /// A record with edits and no folds.
+    pub(super) fn without_folds(&self, trigger: Trigger, before: u64, limit: usize, edits: Vec<Edit>) -> Decision {
         let outcome = Outcome { folds: Vec::new(), of_roots: edits.len(), edits, hidden_users: 0, clips: 0 };
         let (bytes, images) = outcome.freed(&self.context);
         let after = self.occupancy.after_freeing(bytes, images);
-        let data = Record::write(&self.context, Trigger::Recovery.name(), self.policy.brief_chars, &[], &outcome.edits);
+        let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &[], &outcome.edits);
         let (edits, left) = self.writing(limit, outcome.edits);
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
         let target = self.band.target(self.occupancy.immovable(self.movable));
-        Decision::Commit(Commit {
-            drafts,
-            left,
-            trigger: Trigger::Recovery,
-            before,
-            target,
-            after,
-            folds: 0,
-            parents: 0,
-            hidden_users: 0,
-            clips: 0,
-            shortfall: None,
-        })
+        Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds: 0, parents: 0, hidden_users: 0, clips: 0, shortfall: None })
     }
 
     /// Roots whose placeholder somebody else's content stands in the place of: shown again, once, in a commit that is made anyhow.
@@ -116,6 +100,8 @@ impl Session {
                 && !swallowed.contains(fold.as_str())
         });
         let again: Vec<Edit> = lost.map(|(&at, _)| self.as_folded(at)).collect();
-        outcome.edits.splice(outcome.of_roots..outcome.of_roots, again);
+        let at = outcome.of_roots;
+        outcome.of_roots += again.len();
+        outcome.edits.splice(at..at, again);
     }
 }

@@ -175,6 +175,8 @@ struct World<'p> {
     admitted: (u64, u64),
     summarized: u64,
     appended_at_commit: u64,
+    /// Requests in a row that were not sent.
+    stopped: u32,
     /// A recorded conversation: what cannot be sent ends it.
     recorded: bool,
     without_reference: bool,
@@ -241,6 +243,7 @@ impl<'p> World<'p> {
             admitted: (0, 0),
             summarized: 0,
             appended_at_commit: 0,
+            stopped: 0,
             recorded: false,
             without_reference: options.without_reference,
             probes: Probes::default(),

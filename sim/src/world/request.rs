@@ -12,7 +12,7 @@ use fold_models::provider::{usage, usage_json};
 use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::wire::{Rule, WireError, validate};
 use fold_runtime::journal::{Entry, Kind};
-use fold_runtime::session::Moment;
+use fold_runtime::session::{Moment, OverFence};
 use sha2::Digest as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,17 +46,24 @@ impl World<'_> {
         let commits = self.report.commits;
         self.boundary(Moment::Request)?;
         self.probes.when("commit before a request", self.report.commits > commits);
-        let Some(refused) = self.session.as_ref().and_then(|session| session.fence().err()) else { return Ok(true) };
-        if self.saboteur.as_ref().is_some_and(Saboteur::sends_all_the_same) {
+        if self.saboteur.as_ref().is_some_and(Saboteur::sends_all_the_same) || self.over_the_fence().is_none() {
+            self.stopped = 0;
             return Ok(true);
         }
+        // Nothing of ours makes room: Pi's own compaction is let through.
+        self.compact(true)?;
+        self.catch_up()?;
+        let Some(refused) = self.over_the_fence() else {
+            self.probes.hit("compaction where nothing else makes room");
+            return Ok(true);
+        };
         self.probes.hit("request stopped by the fence");
-        *self.report.stops.entry("a request over the fence").or_insert(0) += 1;
         self.note = format!("{}not sent: about {} tokens; ", self.note, refused.estimate);
         self.explain(refused.estimate);
-        if self.recorded {
-            self.ended = true;
-            return Ok(false);
+        self.stopped += 1;
+        // A person tries again, takes another model or goes back; nobody tries for ever.
+        if self.recorded || self.stopped > 2 {
+            return self.stop("the window is full").map(|()| false);
         }
         // The host aborts the run; the turn ends as every other.
         let aborted = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Aborted, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
@@ -65,6 +72,10 @@ impl World<'_> {
         self.message(&buffer);
         self.boundary(Moment::TurnEnd)?;
         Ok(false)
+    }
+
+    fn over_the_fence(&self) -> Option<OverFence> {
+        self.session.as_ref()?.fence().err()
     }
 
     /// No request leaves that the runtime itself takes for too large; none that is too large while the estimate is within its margin.

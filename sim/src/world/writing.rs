@@ -66,11 +66,10 @@ impl World<'_> {
         let shown: Vec<u64> = self.host.window().iter().map(|shown| shown.digest).collect();
         self.write(&decided.drafts)?;
         self.read_back()?;
-        recovery(&self.host.branch()[..from], &self.host.branch()[from..])?;
+        recovery(&self.host.branch()[..from], &self.host.branch()[from..], &mut self.probes)?;
         if shown.iter().copied().ne(self.host.window().iter().map(|shown| shown.digest)) {
             return Err(Broken::new("attributed", "edits that were promised change nothing that is shown", "another window"));
         }
-        self.probes.hit("recovery of promised edits");
         self.note = format!("{}wrote {} promised edits, {} left; ", self.note, decided.drafts.len(), decided.left);
         Ok(())
     }
@@ -97,8 +96,6 @@ impl World<'_> {
         let position = |id: &str| self.host.position(id);
         let written = Written { branch, record, edits: &edits, settings: &self.settings };
         self.folds.commit(written, &position, &mut self.probes)?;
-        self.probes.when("commit spread over boundaries", commit.left > 0 && commit.drafts.len() > 1);
-        self.probes.when("commit without folds", commit.folds == 0);
         self.lossless(commit.folds)?;
         if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
