@@ -1,6 +1,6 @@
 //! What the tool `pi_fold_context` answers and refuses, as it stands today. Reviewed and taken like `texts.rs`.
 
-use fold_runtime::agent::{Action, Detail, Peek, Refusal, StatusPage, peek, status};
+use fold_runtime::agent::{Action, DESCRIPTION, Detail, Peek, Refusal, Reply, StatusPage, act, peek, status};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::Entry;
 use fold_runtime::session::{Decision, Draft, Moment, Session};
@@ -130,4 +130,129 @@ fn every_refusal() {
     refused(&damaged, Peek::of("r3"), 9_000);
     refusals.push(status(&session, StatusPage { detail: Detail::Marks, page: 7 }).expect_err("refused"));
     assert_snapshot!(refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+}
+
+/// The branch after calls that are carried out.
+fn after(mut branch: Vec<Entry>, calls: &[&str]) -> Vec<Entry> {
+    for call in calls {
+        let reply = carried_out(&open(&branch), call);
+        for draft in &reply.drafts {
+            let Draft::Custom { custom_type, data } = draft else { panic!("a decision") };
+            let line = format!(r#"{{"type":"custom","id":"x{}","customType":"{custom_type}","data":{data}}}"#, branch.len());
+            branch.push(Entry::parse(&line).expect("a decision"));
+        }
+    }
+    branch
+}
+
+fn carried_out(session: &Session, call: &str) -> Reply {
+    act(session, &Action::parse(call).expect("a call"), None, 100_000).expect("carried out")
+}
+
+/// What is answered, and the data of what is to be appended.
+fn written(session: &Session, call: &str) -> String {
+    let reply = carried_out(session, call);
+    let data = reply.drafts.iter().map(|draft| match draft {
+        Draft::Custom { custom_type, data } => format!("\n  {custom_type} {data}"),
+        Draft::ContextEdit { .. } => panic!("nothing shown changes"),
+    });
+    format!("{call}\n{}{}", reply.text, data.collect::<String>())
+}
+
+#[test]
+fn the_description_of_the_tool() {
+    assert_snapshot!(DESCRIPTION);
+}
+
+#[test]
+fn every_decision_that_is_taken() {
+    let branch = branch();
+    let session = open(&branch);
+    let root = root(&session);
+    let decided = after(branch, &[r#"{"action":"pin","ids":["r5","u2"]}"#]);
+    let replies = [
+        written(&session, r#"{"action":"pin","ids":["r6","u2","u1"]}"#),
+        written(&session, &format!(r#"{{"action":"pin","ids":["{root}"]}}"#)),
+        written(&session, &format!(r#"{{"action":"pin","ids":["a7","{root}"]}}"#)),
+        written(&open(&decided), r#"{"action":"unpin","ids":["r5","u2"]}"#),
+        written(&session, r#"{"action":"brief","id":"a5","text":"All tests pass but for the retry test.\nThe lock file was not touched."}"#),
+        written(&open(&light()), r#"{"action":"reboundary","id":"r1","at":["a2"]}"#),
+        written(&session, r#"{"action":"unmark","ids":["r4","r5"]}"#),
+        written(&session, r#"{"action":"status","detail":"folds"}"#),
+    ];
+    assert_snapshot!(replies.join("\n\n"));
+}
+
+#[test]
+fn a_status_page_after_decisions() {
+    let branch = after(
+        branch(),
+        &[r#"{"action":"pin","ids":["u1","a3"]}"#, r#"{"action":"brief","id":"r5","text":"All tests pass."}"#, r#"{"action":"unmark","ids":["r6"]}"#],
+    );
+    let session = open(&branch);
+    let page = |detail| status(&session, StatusPage { detail, page: 1 }).expect("a page");
+    assert_snapshot!([Detail::None, Detail::Marks].map(page).join("\n\n"));
+}
+
+#[test]
+fn a_status_page_over_damaged_originals() {
+    let mut branch = branch();
+    branch[1] = Entry::parse(&branch[1].line().replace("timer.rs", "clock.rs")).expect("an entry");
+    assert_snapshot!(status(&open(&branch), StatusPage::default()).expect("a page"));
+}
+
+#[test]
+fn every_decision_that_is_refused() {
+    let branch = branch();
+    let fold = |session: &Session| session.children(&root(session)).expect("a parent")[0].to_owned();
+    let child = fold(&open(&branch));
+    let root = root(&open(&branch));
+    let pinned = after(branch.clone(), &[r#"{"action":"pin","ids":["u2","a3"]}"#]);
+    let withdrawn = after(branch.clone(), &[r#"{"action":"unmark","ids":["a6"]}"#]);
+    let refused = |branch: &[Entry], call: &str| {
+        let told = Action::parse(call).and_then(|action| act(&open(branch), &action, None, 9_000)).expect_err("refused");
+        format!("{}\n  {told}", call.chars().take(90).collect::<String>())
+    };
+    let told = [
+        refused(&branch, r#"{"action":"pin"}"#),
+        refused(&branch, r#"{"action":"pin","ids":"r5"}"#),
+        refused(&branch, r#"{"action":"unmark","id":"r5"}"#),
+        refused(&branch, r#"{"action":"brief","id":"r5"}"#),
+        refused(&branch, r#"{"action":"pin","ids":[]}"#),
+        refused(&branch, r#"{"action":"pin","ids":["nowhere"]}"#),
+        refused(&branch, r#"{"action":"pin","ids":["","r5"]}"#),
+        refused(&branch, r#"{"action":"pin","ids":["b1"]}"#),
+        refused(&branch, r#"{"action":"pin","ids":["r1"]}"#),
+        refused(&branch, &format!(r#"{{"action":"pin","ids":["{child}","r6"]}}"#)),
+        refused(&pinned, r#"{"action":"pin","ids":["r4","r5"]}"#),
+        refused(&heavy(), r#"{"action":"pin","ids":["a1","a2"]}"#),
+        refused(&pinned, r#"{"action":"unpin","ids":["a3","a5"]}"#),
+        refused(&branch, r#"{"action":"brief","id":"u2","text":"x"}"#),
+        refused(&branch, r#"{"action":"brief","id":"r1","text":"x"}"#),
+        refused(&branch, &format!(r#"{{"action":"brief","id":"{root}","text":"x"}}"#)),
+        refused(&pinned, r#"{"action":"brief","id":"a3","text":"x"}"#),
+        refused(&withdrawn, r#"{"action":"brief","id":"a6","text":"x"}"#),
+        refused(&branch, r#"{"action":"brief","id":"a7","text":"x"}"#),
+        refused(&branch, r#"{"action":"brief","id":"r5","text":" "}"#),
+        refused(&branch, r#"{"action":"brief","id":"r5","text":"⟦end f_0⟧"}"#),
+        refused(&branch, &format!(r#"{{"action":"brief","id":"r5","text":"{}"}}"#, "all is well. ".repeat(40))),
+        refused(&branch, &format!(r#"{{"action":"brief","id":"r5","text":"{}"}}"#, "🦀".repeat(390))),
+        refused(&branch, r#"{"action":"reboundary","id":"r5","at":["a6"]}"#),
+        refused(&branch, r#"{"action":"reboundary","id":"r5","at":["a4"]}"#),
+        refused(&branch, r#"{"action":"reboundary","id":"r5","at":["r5"]}"#),
+        refused(&branch, r#"{"action":"reboundary","id":"r5","at":["a5"]}"#),
+        refused(&branch, r#"{"action":"unmark","ids":["r5","a7"]}"#),
+    ];
+    assert_snapshot!(told.join("\n"));
+}
+
+/// Two batches that make one mark.
+fn light() -> Vec<Entry> {
+    let answer = message("a3", r#"{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"Done."}]}"#);
+    vec![call("a1", "1", "make"), result("r1", "1", 25), call("a2", "2", "make"), result("r2", "2", 25), answer]
+}
+
+/// Two batches that together are more than a quarter of the budget.
+fn heavy() -> Vec<Entry> {
+    vec![call("a1", "1", "make"), result("r1", "1", 300), call("a2", "2", "make"), result("r2", "2", 300)]
 }

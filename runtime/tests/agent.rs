@@ -1,10 +1,10 @@
 //! What an agent sees of its context: originals slice by slice, the status page by page, and refusals that say what works.
 
-use fold_runtime::agent::{Action, Detail, PAGE_CHARS, Peek, Refusal, StatusPage, parse_peek_line, peek, status};
+use fold_runtime::agent::{Action, Brief, Detail, Ids, PAGE_CHARS, Peek, Reboundary, Refusal, Reply, StatusPage, act, parse_peek_line, peek, status};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::ports::{ObjectStore, StoreError};
-use fold_runtime::session::{Decision, Draft, Moment, Session};
+use fold_runtime::session::{DECISION, Decision, Draft, Moment, Origin, Session};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn no_arguments_make_the_parser_panic_and_every_refusal_is_a_call_itself(text in "(\\{\"action\":\"(peek|status|peak)\",)?\\PC{0,30}\\}?") {
+    fn no_arguments_make_the_parser_panic_and_every_refusal_is_a_call_itself(text in "(\\{\"action\":\"(peek|status|peak|pin|brief|reboundary|unmark)\",)?(\"(ids?|at|text)\":\"a\",?){0,2}\\PC{0,30}\\}?") {
         if let Err(refusal) = Action::parse(&text) {
             prop_assert_eq!(Action::parse(&refusal.call.call()), Ok(refusal.call));
         }
@@ -154,10 +154,8 @@ proptest! {
 }
 
 fn works(session: &Session, refusal: &Refusal, room: u64) {
-    match &refusal.call {
-        Action::Peek(look) => assert!(peek(session, look, None, room).is_ok(), "{refusal}"),
-        Action::Status(page) => assert!(status(session, *page).is_ok(), "{refusal}"),
-    }
+    assert!(act(session, &refusal.call, None, room).is_ok(), "{refusal}");
+    assert_eq!(Action::parse(&refusal.call.call()), Ok(refusal.call.clone()));
 }
 
 #[test]
@@ -266,4 +264,316 @@ fn long_lists_come_in_pages_that_hold_every_mark_once() {
         page += 1;
     }
     assert!(page > 1 && seen == session.marks(), "{seen} on {page} pages");
+}
+
+/// A line per word: `u` a person's message, `c` custom, `s` system, `a` an answer, `b` a batch of one result, `B` of two, `i` a call whose
+/// result is missing, `k` a compaction, `e` somebody else's edit. The number is the length of the text, or chooses what is kept or edited.
+fn spoken(words: &[(char, usize)]) -> Vec<Entry> {
+    let mut lines = Vec::new();
+    let text = |bytes: usize| format!(r#"[{{"type":"text","text":"{}"}}]"#, "y".repeat(bytes));
+    let message = |id: String, message: String| format!(r#"{{"type":"message","id":"{id}","message":{message}}}"#);
+    let mut known = vec!["none".to_owned()];
+    for (n, &(kind, bytes)) in words.iter().enumerate() {
+        let other = known[bytes % known.len()].clone();
+        let calls: Vec<String> = (0..if kind == 'B' { 2 } else { 1 })
+            .map(|call| format!(r#"{{"type":"toolCall","id":"{n}-{call}","name":"t","arguments":{{"path":"f{n}"}}}}"#))
+            .collect();
+        match kind {
+            'u' => lines.push(message(format!("u{n}"), format!(r#"{{"role":"user","content":{}}}"#, text(bytes)))),
+            's' => lines.push(message(format!("s{n}"), format!(r#"{{"role":"system","content":{}}}"#, text(bytes)))),
+            'k' => lines.push(format!(r#"{{"type":"compaction","id":"k{n}","summary":"so far","firstKeptEntryId":"{other}"}}"#)),
+            'e' => lines.push(format!(r#"{{"type":"context_edit","id":"e{n}","targetId":"{other}","replacement":{{"content":"mine"}}}}"#)),
+            'c' => lines.push(format!(r#"{{"type":"custom_message","id":"c{n}","customType":"x","content":{}}}"#, text(bytes))),
+            'a' => lines.push(message(format!("a{n}"), format!(r#"{{"role":"assistant","stopReason":"stop","content":{}}}"#, text(bytes)))),
+            _ => {
+                lines.push(message(format!("a{n}"), format!(r#"{{"role":"assistant","stopReason":"toolUse","content":[{}]}}"#, calls.join(","))));
+                let results = if kind == 'i' { 0 } else { calls.len() };
+                lines.extend((0..results).map(|call| {
+                    let result = format!(r#"{{"role":"toolResult","toolCallId":"{n}-{call}","toolName":"t","content":{}}}"#, text(bytes));
+                    message(format!("r{n}-{call}"), result)
+                }));
+            }
+        }
+        known.extend(lines[known.len() - 1..].iter().map(|line| entry(line).id().to_owned()));
+    }
+    lines.iter().map(|line| entry(line)).collect()
+}
+
+fn small(branch: &[Entry]) -> Session {
+    let settings = r#"{"thresholds":{"maxTarget":0.8,"minTarget":0.2,"consolidateAfter":2,"minFoldChars":1500},"blacklistAutoFoldTools":[]}"#;
+    Session::open(branch, &Settings::parse(settings).expect("valid"), 20_000).expect("a session")
+}
+
+/// The entries that a reply asks for, as the host writes them.
+fn appended(reply: &Reply, from: usize) -> Vec<Entry> {
+    assert!(reply.drafts.iter().all(|draft| matches!(draft, Draft::Custom { custom_type, .. } if *custom_type == DECISION)));
+    written(&reply.drafts, from)
+}
+
+fn ids(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
+}
+
+fn pin(of: &[&str]) -> Action {
+    Action::Pin(Ids { ids: ids(of) })
+}
+
+fn unpin(of: &[&str]) -> Action {
+    Action::Unpin(Ids { ids: ids(of) })
+}
+
+fn unmark(of: &[&str]) -> Action {
+    Action::Unmark(Ids { ids: ids(of) })
+}
+
+fn brief(id: &str, text: &str) -> Action {
+    Action::Brief(Brief { id: id.to_owned(), text: text.to_owned() })
+}
+
+fn reboundary(id: &str, at: &[&str]) -> Action {
+    Action::Reboundary(Reboundary { id: id.to_owned(), at: ids(at) })
+}
+
+fn does(session: &Session, action: &Action) -> Reply {
+    act(session, action, None, ROOMY).expect("carried out")
+}
+
+fn refuses(session: &Session, action: &Action) -> Refusal {
+    let refusal = act(session, action, None, ROOMY).expect_err("refused");
+    works(session, &refusal, ROOMY);
+    refusal
+}
+
+/// The branch after the call, which is carried out.
+fn after(branch: &[Entry], action: &Action) -> Vec<Entry> {
+    let reply = does(&small(branch), action);
+    [branch, &appended(&reply, branch.len())].concat()
+}
+
+/// What a decision in the journal names.
+fn names(decision: &Entry, field: &str) -> Vec<String> {
+    let line: serde_json::Value = serde_json::from_str(decision.line()).expect("JSON");
+    line["data"][field].as_array().map_or(Vec::new(), |ids| ids.iter().map(|id| id.as_str().expect("an id").to_owned()).collect())
+}
+
+/// Whether what was asked for is so now.
+fn counts(action: &Action, decisions: &[Entry], session: &Session) {
+    let listed = |field| decisions.iter().flat_map(|decision| names(decision, field)).collect::<Vec<_>>();
+    let (units, folds) = (listed("units"), listed("folds"));
+    let (pins, pending) = (session.pins(), session.pending());
+    let mark = |units: &[String]| pending.iter().find(|mark| mark.units == units);
+    match action {
+        Action::Pin(_) => {
+            assert!(units.iter().all(|id| pins.units.contains(&id.as_str())) && folds.iter().all(|id| pins.folds.contains(&id.as_str())));
+            assert!(units.len() + folds.len() > 0 && pins.tokens <= pins.cap, "{pins:?}");
+        }
+        Action::Unpin(_) => {
+            assert!(!units.iter().any(|id| pins.units.contains(&id.as_str())) && !folds.iter().any(|id| pins.folds.contains(&id.as_str())));
+        }
+        Action::Unmark(_) => {
+            assert!(session.withdrawn() >= units.len() && !units.is_empty());
+            assert!(pending.iter().all(|mark| !mark.units.iter().any(|unit| units.iter().any(|id| id == unit))));
+        }
+        Action::Brief(Brief { text, .. }) => {
+            let mark = mark(&units).expect("the same mark");
+            assert!(mark.origin == Origin::Agreed && mark.briefed);
+            if mark.freed.is_some() {
+                let Decision::Commit(commit) = session.boundary(Moment::Asked) else { panic!("a commit") };
+                let says = |draft: &Draft| matches!(draft, Draft::Custom { data, .. } if data.contains(&format!(r#""brief":{}"#, json(text))));
+                assert!(says(&commit.drafts[0]));
+            }
+        }
+        Action::Reboundary(Reboundary { at, .. }) => {
+            assert!(decisions.len() > 1 && decisions.len() <= at.len() + 1);
+            for decision in decisions {
+                let mark = mark(&names(decision, "units")).expect("a mark of its own");
+                assert!(mark.origin == Origin::Agreed && !mark.briefed);
+            }
+        }
+        Action::Peek(_) | Action::Status(_) => assert!(decisions.is_empty()),
+    }
+}
+
+/// A call about things that the branch holds, or does not.
+fn call(kind: usize, picks: &[usize], length: usize, branch: &[Entry], session: &Session) -> Action {
+    let folds = session.folds().map(|(id, _)| id.to_owned());
+    let known: Vec<String> = branch.iter().map(|entry| entry.id().to_owned()).chain(folds).chain(["nowhere".to_owned(), String::new()]).collect();
+    let marked: Vec<String> = session.pending().iter().flat_map(|mark| &mark.units).map(|unit| (*unit).to_owned()).collect();
+    // Half of the picks are of what waits for a commit, where most decisions are possible at all.
+    let pick = |&n: &usize| match marked.get(n / 2 % marked.len().max(1)) {
+        Some(unit) if n.is_multiple_of(2) => unit.clone(),
+        _ => known[n / 2 % known.len()].clone(),
+    };
+    let picked: Vec<String> = picks.iter().map(pick).collect();
+    let id = picked.first().cloned().unwrap_or_default();
+    let others = session.pending().into_iter().find(|mark| mark.units.contains(&id.as_str()));
+    let inner = || others.as_ref().map_or(Vec::new(), |mark| mark.units.iter().skip(1).step_by(2).map(|unit| (*unit).to_owned()).collect());
+    match kind % 8 {
+        0 => Action::Pin(Ids { ids: picked }),
+        1 => Action::Unpin(Ids { ids: session.pins().units.iter().map(|unit| (*unit).to_owned()).chain(picked.into_iter().skip(1)).collect() }),
+        2 => Action::Brief(Brief { id, text: ["all is well\n", "é🦀 ", " ", "⟦x", "\r"][length % 5].repeat(length / 5) }),
+        3 => Action::Reboundary(Reboundary { id, at: picked[1.min(picked.len())..].to_vec() }),
+        4 => Action::Reboundary(Reboundary { id, at: inner() }),
+        5 => Action::Unmark(Ids { ids: picked }),
+        6 => Action::Peek(Peek::of(&id)),
+        _ => Action::Status(StatusPage { detail: Detail::Marks, page: length % 3 }),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_decision_counts_and_moves_nothing_or_is_refused_with_a_call_that_works(
+        words in prop::collection::vec((prop::sample::select("uuaabbbbBBcsike".chars().collect::<Vec<_>>()), prop_oneof![0_usize..90, 900_usize..4_000]), 1..20),
+        calls in prop::collection::vec((0_usize..8, prop::collection::vec(0_usize..500, 0..4), 0_usize..300), 1..7),
+        commit_after in 0_usize..8,
+        room in prop_oneof![0_u64..2_000, Just(ROOMY)],
+    ) {
+        let mut branch = spoken(&words);
+        for (n, (kind, picks, length)) in calls.iter().enumerate() {
+            if n == commit_after && let Decision::Commit(commit) = small(&branch).boundary(Moment::Asked) {
+                branch.extend(written(&commit.drafts, branch.len()));
+                branch.extend(spoken(&[('b', 10), ('b', 10)]).into_iter().map(|said| entry(&said.line().replace("\"id\":\"", "\"id\":\"new-"))));
+            }
+            let mut session = small(&branch);
+            let action = call(*kind, picks, *length, &branch, &session);
+            match act(&session, &action, None, room) {
+                Err(refusal) => works(&session, &refusal, room),
+                Ok(reply) => {
+                    let shown = (session.shown(), session.occupancy(), session.index_bytes());
+                    let decisions = appended(&reply, branch.len());
+                    decisions.iter().for_each(|decision| session.observe(decision));
+                    prop_assert_eq!((session.shown(), session.occupancy(), session.index_bytes()), shown);
+                    counts(&action, &decisions, &session);
+                    branch.extend(decisions);
+                    let reopened = small(&branch);
+                    prop_assert_eq!(reopened.pending(), session.pending());
+                }
+            }
+        }
+    }
+}
+
+/// Four batches of 1,000 bytes, two of which make a mark, an answer behind each.
+fn pairs() -> Vec<Entry> {
+    spoken(&[('u', 9), ('b', 1_000), ('b', 1_000), ('b', 1_000), ('b', 1_000), ('a', 9)])
+}
+
+#[test]
+fn a_result_stands_for_its_batch_and_the_open_batch_can_be_pinned_too() {
+    let branch = spoken(&[('u', 9), ('B', 900), ('B', 900)]);
+    let pinned = after(&branch, &pin(&["r1-1", "r2-0", "a2"]));
+    assert_eq!(small(&pinned).pins().units, ["a1", "a2"]);
+    // Held as soon as it is ripe.
+    let pinned = [&pinned[..], &spoken(&[('a', 9)])].concat();
+    assert_eq!((small(&pinned).held().0, small(&pinned).marks()), (2, 0));
+    let free = after(&pinned, &unpin(&["r2-1", "r1-0"]));
+    assert_eq!((small(&free).held().0, small(&free).marks()), (0, 2));
+}
+
+#[test]
+fn one_id_that_cannot_be_pinned_leaves_all_of_them_unpinned_and_the_others_are_proposed() {
+    let branch = after(&pairs(), &pin(&["a1"]));
+    let refusal = refuses(&small(&branch), &pin(&["a2", "r1-0", "nowhere"]));
+    assert!(refusal.subject == "r1-0" && refusal.rule.contains("pinned already"), "{refusal}");
+    assert_eq!(refusal.call, pin(&["a2"]));
+    assert!(refuses(&small(&branch), &unpin(&["a2"])).rule.contains("not pinned"));
+    assert!(refuses(&small(&branch), &pin(&[])).rule.contains("names nothing"));
+}
+
+#[test]
+fn pins_take_at_most_a_quarter_of_the_budget_and_what_still_fits_is_proposed() {
+    let branch = spoken(&[('u', 9), ('b', 9_000), ('b', 9_000), ('b', 9_000), ('a', 9)]);
+    let refusal = refuses(&small(&branch), &pin(&["a1", "a2", "a3"]));
+    assert!(refusal.rule.contains("at most 5000, a quarter of the budget"), "{refusal}");
+    assert_eq!(refusal.call, pin(&["a1", "a2"]));
+    let pinned = after(&branch, &refusal.call);
+    assert_eq!(refuses(&small(&pinned), &pin(&["a3"])).call, Action::Status(StatusPage::default()));
+    // A smaller model: what is pinned stays, no more is taken.
+    let smaller = Session::open(&pinned, &Settings::default(), 10_000).expect("a session");
+    assert!(smaller.pins().units.len() == 2 && smaller.pins().tokens > smaller.pins().cap);
+    assert!(refuses(&smaller, &pin(&["u0"])).rule.contains("at most 2500"));
+}
+
+#[test]
+fn what_a_fold_hides_is_not_pinned_and_its_root_is() {
+    let mut branch = spoken(&[('u', 9), ('b', 3_000), ('b', 3_000), ('b', 3_000), ('a', 9)]);
+    let Decision::Commit(commit) = small(&branch).boundary(Moment::Asked) else { panic!("a commit") };
+    assert!(commit.parents > 0);
+    branch.extend(written(&commit.drafts, branch.len()));
+    let session = small(&branch);
+    let root = session.forest()[0].id.to_owned();
+    let child = session.children(&root).expect("a parent")[0].to_owned();
+    let refusal = refuses(&session, &pin(&["r1-0"]));
+    assert!(refusal.rule.contains(&child) && refusal.rule.contains(&root), "{refusal}");
+    assert_eq!(refusal.call, Action::Peek(Peek::of("r1-0")));
+    assert_eq!(refuses(&session, &pin(&[&child])).call, pin(&[&root]));
+    assert_eq!(small(&after(&branch, &pin(&[&root]))).pins().folds, [&root]);
+}
+
+#[test]
+fn a_brief_is_measured_when_it_is_supplied_and_the_fold_says_it() {
+    let branch = pairs();
+    let session = small(&branch);
+    for (text, rule) in [
+        (" \n", "blank"),
+        ("a ⟧ b", "bracket"),
+        ("bell\u{7}", "control character"),
+        (&"x".repeat(401) as &str, "401 characters; at most 400"),
+        (&"🦀".repeat(200), "800 bytes; at most"),
+    ] {
+        let refusal = refuses(&session, &brief("r1-0", text));
+        assert!(refusal.rule.contains(rule), "{refusal}");
+        assert_eq!(matches!(refusal.call, Action::Brief(_)), !text.trim().is_empty(), "{refusal}");
+    }
+    let branch = after(&branch, &brief("r2-0", "first"));
+    let branch = after(&branch, &brief("a1", "both files are fine\nnothing is open"));
+    let Decision::Commit(commit) = small(&branch).boundary(Moment::Asked) else { panic!("a commit") };
+    let says = |draft: &Draft| matches!(draft, Draft::Custom { data, .. } if data.contains(r#""brief":"both files are fine\nnothing is open""#));
+    assert!(says(&commit.drafts[0]));
+}
+
+#[test]
+fn a_mark_is_cut_anew_at_whole_units() {
+    let branch = pairs();
+    let session = small(&branch);
+    assert_eq!(session.pending()[0].units, ["a1", "a2"]);
+    assert_eq!(refuses(&session, &reboundary("a1", &["r2-0"])).call, reboundary("a1", &["a2"]));
+    assert!(refuses(&session, &reboundary("a1", &["a1"])).rule.contains("begins there already"));
+    assert!(refuses(&session, &reboundary("a1", &["a3"])).rule.contains("2 units (a1, a2)"));
+    let again = small(&after(&branch, &reboundary("r2-0", &["a2"])));
+    let cuts: Vec<_> = again.pending().into_iter().map(|mark| (mark.units, mark.origin)).collect();
+    assert_eq!(cuts[..2], [(vec!["a1"], Origin::Agreed), (vec!["a2"], Origin::Agreed)]);
+}
+
+#[test]
+fn a_part_without_anything_that_could_carry_a_placeholder_is_refused() {
+    let branch = spoken(&[('u', 9), ('a', 900), ('b', 900), ('a', 9)]);
+    let session = small(&branch);
+    let refusal = refuses(&session, &reboundary("a1", &["a2"]));
+    assert!(refusal.subject == "a1" && refusal.rule.contains("carry a placeholder"), "{refusal}");
+}
+
+#[test]
+fn marks_that_were_withdrawn_are_named_and_held() {
+    let branch = after(&pairs(), &unmark(&["r3-0", "a1"]));
+    let session = small(&branch);
+    assert_eq!((session.marks(), session.withdrawn(), session.held().0), (0, 4, 4));
+    assert!(refuses(&session, &unmark(&["a1"])).rule.contains("withdrawn until the next commit"));
+    let page = status(&session, StatusPage::default()).expect("a page");
+    assert!(page.contains("withdrawn: 4 units"), "{page}");
+}
+
+#[test]
+fn the_status_tells_what_was_decided() {
+    let branch = after(&after(&pairs(), &pin(&["u0"])), &brief("a3", "fine"));
+    let session = small(&branch);
+    let page = status(&session, StatusPage::default()).expect("a page");
+    assert!(
+        page.contains("pinned: 1 unit and 0 folds, 3 of at most 5000 tokens: u0") && page.contains("agreed cuts: 1, 1 of them pending"),
+        "{page}"
+    );
+    let marks = status(&session, StatusPage { detail: Detail::Marks, page: 1 }).expect("a page");
+    assert!(marks.contains("· agreed, brief supplied · 2 units") && marks.contains("units a3, a4") && marks.contains("· walk ·"), "{marks}");
 }

@@ -1,21 +1,24 @@
 //! The tool an agent has, `pi_fold_context`: one call in as JSON text, one text out, or a refusal that says what would work.
 //!
-//! What stands here only reads: a peek and a status change no byte that was shown. Every call is parsed whole or refused by name, and
-//! no input makes any of it panic.
+//! A peek and a status only read. A decision (pin, unpin, brief, reboundary, unmark) is an entry to append, and changes no byte that was
+//! shown: it counts at the next commit. Every call is parsed whole or refused by name, and no input makes any of it panic.
 //!
 //! | where | what |
 //! |---|---|
 //! | here | the calls: parsing them, writing them |
+//! | `act` | carrying one out; the decisions and what refuses them |
 //! | `peek` | originals as text, slice by slice, and the line that a peek leaves behind |
 //! | `render` | what one entry says, as text |
 //! | `status` | pages on the budget, the folds and the pending marks |
 //! | `refusal` | why a call was not carried out |
 
+mod act;
 mod peek;
 mod refusal;
 mod render;
 mod status;
 
+pub use act::{Reply, act};
 pub use peek::{PEEK_BYTES, Peek, parse_peek_line, peek, peek_line};
 pub use refusal::Refusal;
 pub use status::{Detail, PAGE_CHARS, StatusPage, status};
@@ -33,16 +36,71 @@ pub enum Action {
     Peek(Peek),
     /// How the window stands.
     Status(StatusPage),
+    /// Units stay as they are, folds stay collapsed and in no other.
+    Pin(Ids),
+    /// Takes that back.
+    Unpin(Ids),
+    /// Supplies what the fold of a pending mark will say.
+    Brief(Brief),
+    /// Cuts a pending mark anew.
+    Reboundary(Reboundary),
+    /// Withdraws pending marks until the next commit that can wait.
+    Unmark(Ids),
 }
 
+/// What a decision is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ids {
+    /// Entries, which stand for their whole units; for pins also folds. All of them or none.
+    pub ids: Vec<String>,
+}
+
+/// A text for a fold to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brief {
+    /// Any entry of a unit of the mark.
+    pub id: String,
+    /// What its fold will say.
+    pub text: String,
+}
+
+/// A mark, cut anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reboundary {
+    /// Any entry of a unit of the mark.
+    pub id: String,
+    /// The units at which a new cut begins, by their first entries; not the first unit of the mark.
+    pub at: Vec<String>,
+}
+
+/// What an agent is told of the tool.
+pub const DESCRIPTION: &str = "\
+Look at and steer what this context window holds. Finished work is replaced by short folds in rare commits; every original is kept. \
+Ids: folds (f_...) stand in placeholders; entries and units in status and peek. Actions:
+- status {detail: none|tree|folds|marks, page}: budget, pins, folds, and the pending marks: work that the next commit may fold.
+- peek {id, offset, bytes, ephemeral}: the originals behind a fold, or one entry, as text. A long one comes in slices; each names the call that goes on.
+- pin {ids}: whole units stay as they are shown; a fold stays collapsed and out of other folds. Together at most a quarter of the budget. unpin {ids} takes it back.
+- brief {id, text}: what the fold of a pending mark will say, in the place of a mechanical summary: facts, decisions, paths, what is still open.
+- reboundary {id, at: [unit ids]}: cuts a pending mark anew, a new cut at each of these units.
+- unmark {ids}: keeps pending marks from being folded until the next regular commit is over.
+Decisions change nothing that is shown now; they count at the next commit. A refused call changes nothing and names one that works.";
+
 /// Every action: its name, its fields, and what they take.
-const ACTIONS: [(&str, &[&str], &str); 2] = [
+const ACTIONS: [(&str, &[&str], &str); 7] = [
     (
         "peek",
         &["id", "offset", "bytes", "ephemeral"],
         "peek takes id (text), offset and bytes (whole numbers of bytes), ephemeral (true or false); only id is needed",
     ),
     ("status", &["detail", "page"], "status takes detail (none, tree, folds or marks) and page (a whole number); neither is needed"),
+    ("pin", &["ids"], "pin takes ids (a list of texts: entries or folds)"),
+    ("unpin", &["ids"], "unpin takes ids (a list of texts: entries or folds)"),
+    ("brief", &["id", "text"], "brief takes id (an entry of a pending mark) and text; both are needed"),
+    ("reboundary", &["id", "at"], "reboundary takes id (an entry of a pending mark) and at (a list of unit ids); both are needed"),
+    ("unmark", &["ids"], "unmark takes ids (a list of texts: entries of pending marks)"),
 ];
 
 impl Action {
@@ -84,7 +142,7 @@ impl Action {
         }
         serde_json::from_value(Value::Object(fields.clone())).map_err(|error| {
             let mut meant = fields;
-            meant.retain(|field, _| field == "action" || field == "id");
+            meant.retain(|field, _| matches!(field.as_str(), "action" | "id" | "ids" | "text" | "at"));
             Refusal::new(name, format!("{takes} ({error})"), Action::of(meant))
         })
     }
@@ -105,9 +163,15 @@ impl Action {
         call
     }
 
-    /// These fields, if they make an action.
-    fn of(fields: Map<String, Value>) -> Self {
-        serde_json::from_value(Value::Object(fields)).unwrap_or_else(|_| Action::status())
+    /// These fields, if they make an action; one text where a list belongs is a list of one. Else a look at what they name.
+    fn of(mut fields: Map<String, Value>) -> Self {
+        for list in ["ids", "at"] {
+            if let Some(one) = fields.get_mut(list).filter(|value| value.is_string()) {
+                *one = Value::Array(vec![one.take()]);
+            }
+        }
+        let look = fields.get("id").and_then(Value::as_str).map(|id| Action::Peek(Peek::of(id)));
+        serde_json::from_value(Value::Object(fields)).ok().or(look).unwrap_or_else(Action::status)
     }
 
     /// The call that every session answers.
@@ -164,6 +228,27 @@ mod tests {
             assert!(refused(wrong).contains("peek takes id (text)"), "{wrong}");
         }
         assert!(refused(r#"{"action":"status","detail":"all"}"#).contains("none, tree, folds or marks"));
+    }
+
+    #[test]
+    fn one_id_where_a_list_belongs_is_refused_with_the_list() {
+        for (wrong, meant) in [
+            (r#"{"action":"pin","ids":"a1"}"#, r#"{"action":"pin","ids":["a1"]}"#),
+            (r#"{"action":"unmark","id":"a1"}"#, r#"{"action":"unmark","ids":["a1"]}"#),
+            (r#"{"action":"reboundary","id":"a1","at":"a2"}"#, r#"{"action":"reboundary","id":"a1","at":["a2"]}"#),
+            (r#"{"action":"brief","id":"a1"}"#, r#"{"action":"peek","id":"a1","offset":0,"bytes":16000}"#),
+        ] {
+            assert!(refused(wrong).ends_with(meant), "{}", refused(wrong));
+        }
+    }
+
+    #[test]
+    fn the_description_is_short_and_names_every_action_and_field() {
+        assert!(DESCRIPTION.chars().count() <= 1_500, "{}", DESCRIPTION.chars().count());
+        for (name, fields, _) in ACTIONS {
+            assert!(DESCRIPTION.contains(&format!("{name} {{")), "{name}");
+            assert!(fields.iter().all(|field| DESCRIPTION.contains(field)), "{name}");
+        }
     }
 
     #[test]

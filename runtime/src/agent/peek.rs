@@ -130,8 +130,13 @@ fn first_sound(session: &Session, fold: &str, store: Option<&dyn ObjectStore>, r
     let hidden = session.hidden(fold)?;
     // An entry that is called like a fold is hidden behind it.
     let mut entries = hidden.into_iter().filter(|entry| session.hidden(entry).is_none());
-    let sound = Peek::of(entries.find(|entry| session.recover_entry(entry, store).is_ok())?);
-    Some(peek(session, &sound, store, room).map_or_else(|refusal| refusal.call, |_| Action::Peek(sound)))
+    let sound = entries.find(|entry| session.recover_entry(entry, store).is_ok())?;
+    Some(look(session, Peek::of(sound), store, room))
+}
+
+/// This peek, or the call that works in its place.
+pub(super) fn look(session: &Session, sound: Peek, store: Option<&dyn ObjectStore>, room: u64) -> Action {
+    peek(session, &sound, store, room).map_or_else(|refusal| refusal.call, |_| Action::Peek(sound))
 }
 
 fn rendering(session: &Session, originals: &[Original]) -> String {

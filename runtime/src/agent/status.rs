@@ -2,7 +2,7 @@
 
 use super::{Action, Refusal};
 use crate::fold::{Bound, CLOSE, FoldKind, OPEN, disarm, fit};
-use crate::session::{FoldView, Mark, Place, Session};
+use crate::session::{FoldView, Mark, Origin, Place, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ pub const PAGE_CHARS: usize = 24_000;
 const FRAME: usize = 300;
 /// The longest line, in characters: ids are as long as whoever writes the journal makes them.
 const LINE: usize = 2_000;
+/// How many ids a list names, and how much of each, in characters.
+const LISTED: usize = 20;
+const LISTED_CHARS: usize = 60;
 
 /// Which page of which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,10 +129,30 @@ fn numbers(session: &Session) -> Vec<String> {
             thresholds.consolidate_after,
             thresholds.min_fold_chars
         ),
-        format!("marks: {} pending", session.marks()),
+        format!("marks: {} pending", session.marked().len()),
     ];
     lines.extend(folds(&session.forest()));
     lines.push(format!("held: {}, {held_tokens} tokens", count(held, "unit")));
+    lines.extend(decisions(session));
+    lines
+}
+
+/// What was decided and what is promised.
+fn decisions(session: &Session) -> Vec<String> {
+    let (pins, (agreed, pending), lost) = (session.pins(), session.agreed(), session.unkeepable());
+    let (units, folds) = (count(pins.units.len(), "unit"), count(pins.folds.len(), "fold"));
+    let mut lines = vec![
+        format!("pinned: {units} and {folds}, {} of at most {} tokens", pins.tokens, pins.cap),
+        format!("withdrawn: {}, until the next commit by the band or by a person", count(session.withdrawn(), "unit")),
+        format!("agreed cuts: {agreed}, {pending} of them pending"),
+        format!("promised and not written yet: {}", count(session.unwritten(), "edit")),
+    ];
+    if !pins.units.is_empty() || !pins.folds.is_empty() {
+        lines[0].push_str(&format!(": {}", list(pins.units.iter().chain(&pins.folds).copied())));
+    }
+    if !lost.is_empty() {
+        lines[3].push_str(&format!(", {} of which cannot be derived again: {}", lost.len(), list(lost.iter().copied())));
+    }
     lines
 }
 
@@ -171,9 +194,16 @@ fn as_root(fold: &FoldView<'_>) -> String {
 fn marks(session: &Session) -> Vec<String> {
     let budget = session.band().budget;
     let line = |(index, mark): (usize, &Mark<'_>)| {
+        let origin = match (mark.origin, mark.briefed) {
+            (Origin::Walk, false) => "walk",
+            (Origin::Walk, true) => "walk, brief supplied",
+            (Origin::Agreed, false) => "agreed",
+            (Origin::Agreed, true) => "agreed, brief supplied",
+        };
         let freed = mark.freed.map_or("passed over for now".to_owned(), |freed| format!("frees {} of the budget", share(freed, budget)));
-        let (range, units) = (range(mark.first, mark.last), count(mark.units, "unit"));
-        format!("mark {} · {} · {units} · {range} · {freed} · rewrites {} tokens", index + 1, kind(mark.kind), mark.rewrite)
+        let (range, units) = (range(mark.first, mark.last), count(mark.units.len(), "unit"));
+        let head = format!("mark {} · {} · {origin} · {units} · {range}", index + 1, kind(mark.kind));
+        format!("{head} · {freed} · rewrites {} tokens · units {}", mark.rewrite, list(mark.units.iter().copied()))
     };
     session.pending().iter().enumerate().map(line).collect()
 }
@@ -183,11 +213,21 @@ fn kind(kind: FoldKind) -> &'static str {
     if kind == FoldKind::Consolidated { "consolidated" } else { kind.name() }
 }
 
-fn range(first: &str, last: &str) -> String {
+pub(super) fn range(first: &str, last: &str) -> String {
     format!("{}..{}", disarm(first), disarm(last))
 }
 
-fn count(count: usize, what: &str) -> String {
+/// The first of these ids, and how many more there are.
+pub(super) fn list<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    let mut ids = ids.map(|id| disarm(&fit(id, Bound { chars: LISTED_CHARS, bytes: usize::MAX })));
+    let told: Vec<String> = ids.by_ref().take(LISTED).collect();
+    match ids.count() {
+        0 => told.join(", "),
+        more => format!("{} and {more} more", told.join(", ")),
+    }
+}
+
+pub(super) fn count(count: usize, what: &str) -> String {
     match (count, what) {
         (1, _) => format!("1 {what}"),
         (_, "entry") => format!("{count} entries"),

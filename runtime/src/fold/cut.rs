@@ -139,13 +139,18 @@ impl Cuts {
         }
     }
 
-    /// Closes a cut that was agreed on, after whatever was open before it; `false` if it has no carrier.
-    pub fn agree(&mut self, units: &[usize], users: Vec<usize>, context: &Context, newest_user: Option<usize>) -> bool {
+    /// The cut of exactly these units; `None` if it has no carrier.
+    pub fn exactly(&self, units: &[usize], users: Vec<usize>, context: &Context, newest_user: Option<usize>) -> Option<Cut> {
         let mut run = Run { users, ..Run::default() };
         units.iter().for_each(|&unit| run.push(unit, context, self.policy.min_fold));
-        let Some(carrier) = run.carrier(context, newest_user) else { return false };
+        run.carrier(context, newest_user).map(|carrier| run.cut(carrier, context))
+    }
+
+    /// Closes a cut that was agreed on, after whatever was open before it; `false` if it has no carrier.
+    pub fn agree(&mut self, units: &[usize], users: Vec<usize>, context: &Context, newest_user: Option<usize>) -> bool {
+        let Some(cut) = self.exactly(units, users, context, newest_user) else { return false };
         self.end_run(context, newest_user);
-        self.marks.push(run.cut(carrier, context));
+        self.marks.push(cut);
         true
     }
 

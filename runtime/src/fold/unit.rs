@@ -91,6 +91,15 @@ impl Units {
         }
     }
 
+    /// The unit that an entry is in and that no good answer has followed yet, as far as it has come.
+    pub(crate) fn unripe(&self, at: usize) -> Option<Unit> {
+        let open = self.open.as_ref().filter(|batch| batch.answer == at || batch.results.contains(&at)).map(|batch| Unit {
+            kind: if batch.irregular { UnitKind::Irregular } else { UnitKind::Batch },
+            entries: std::iter::once(batch.answer).chain(batch.results.iter().copied()).collect(),
+        });
+        open.or_else(|| self.unripe.iter().find(|unit| unit.entries.contains(&at)).cloned())
+    }
+
     fn close_with(&mut self, kind: UnitKind, at: usize) -> Vec<Unit> {
         self.close();
         self.unripe.push(Unit { kind, entries: vec![at] });

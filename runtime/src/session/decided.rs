@@ -14,6 +14,18 @@ pub(super) struct Agreed {
     cuts: BTreeMap<usize, Vec<usize>>,
 }
 
+impl Agreed {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// Whether exactly these units are one of them.
+    pub fn has(&self, units: &[usize]) -> bool {
+        units.first().and_then(|first| self.cuts.get(first)).is_some_and(|cut| cut == units)
+    }
+}
+
 impl Session {
     /// Takes a decision; one that names what is not there changes nothing.
     pub(super) fn decided(&mut self, entry: &Entry) {
@@ -116,6 +128,13 @@ fn movable(context: &Context) -> Size {
     (0..context.entries.len()).filter(|&at| context.is_movable(at)).map(|at| context.shown[at]).sum()
 }
 
+/// The user messages in the range of an agreed cut, without those that a fold hides or whose message carries a placeholder.
+pub(super) fn users_between(units: &[usize], context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>) -> Vec<usize> {
+    let is_taken = |at: &usize| lattice.carriers.contains_key(at) || folded.contains_key(at);
+    let between = (units[0]..units[units.len() - 1]).filter(|&unit| context.units[unit].kind == UnitKind::User);
+    between.map(|unit| context.units[unit].entries[0]).filter(|at| !is_taken(at)).collect()
+}
+
 /// The walk over the ripe units that lie wholly in context, its questions asked as of now.
 fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, agreed: &Agreed, policy: &CutPolicy) -> Cuts {
     let mut cuts = Cuts::new(policy.clone());
@@ -132,15 +151,11 @@ fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, 
             continue;
         }
         let free = |unit: &usize| !lattice.claimed.contains(unit) && !context.held.contains(unit);
-        if let Some(units) = agreed.cuts.get(&number).filter(|units| units.iter().all(free)) {
-            let last = units[units.len() - 1];
-            let is_taken = |at: &usize| lattice.carriers.contains_key(at) || folded.contains_key(at);
-            let between = (number..last).filter(|&unit| context.units[unit].kind == UnitKind::User);
-            let users = between.map(|unit| context.units[unit].entries[0]).filter(|at| !is_taken(at)).collect();
-            if cuts.agree(units, users, context, newest_user) {
-                next = last + 1;
-                continue;
-            }
+        if let Some(units) = agreed.cuts.get(&number).filter(|units| units.iter().all(free))
+            && cuts.agree(units, users_between(units, context, lattice, folded), context, newest_user)
+        {
+            next = units[units.len() - 1] + 1;
+            continue;
         }
         // A person's message that a fold hides, or that carries a placeholder, is in no range.
         if !lattice.carriers.contains_key(&first) && !folded.contains_key(&first) {

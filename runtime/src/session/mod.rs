@@ -14,8 +14,10 @@
 //! | `repairs` | what another extension tore apart is put together once |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
+//! | `choice` | what a decision may be about: what an id names, what pins take |
 //! | `view` | its folds, marks and entries, to be read |
 
+mod choice;
 mod decided;
 mod decision;
 mod peeks;
@@ -27,12 +29,15 @@ mod status;
 mod view;
 
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
+pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
-pub(crate) use peeks::line_of;
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
-pub use view::{FoldView, Mark, Place};
+pub use view::{FoldView, Mark, Origin, Place};
+
+pub(crate) use choice::{Choice, Named, Unmarked};
+pub(crate) use peeks::line_of;
 
 use crate::config::Settings;
 use crate::fold::{Context, CutPolicy, Cuts, Edit, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
@@ -376,17 +381,7 @@ impl Session {
             None => (context, (0, 0)),
         };
         let context = retired;
-        let planner = Planner {
-            context,
-            lattice: &self.lattice,
-            policy: &self.policy,
-            consolidate_after: self.settings.thresholds.consolidate_after,
-            clip_ppm: self.settings.tool_fold_threshold_ppm,
-            words_limit: self.band.budget / 10,
-            rate: self.occupancy.rate_mean(),
-            words: self.words,
-            takes_all: trigger == Trigger::Person,
-        };
+        let planner = self.planner(context, trigger == Trigger::Person);
         let estimate = |(bytes, images): (i64, i64)| self.occupancy.after_freeing(bytes.saturating_add(base.0), images.saturating_add(base.1));
         let marks = cuts.marks(context);
         let plan = planner.plan(&marks, target, estimate);
@@ -418,6 +413,21 @@ impl Session {
         let (edits, left) = self.writing(limit, outcome.edits);
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
         Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds, parents, hidden_users, clips, shortfall })
+    }
+
+    /// Everything a commit over this context is computed from.
+    fn planner<'a>(&'a self, context: &'a Context, takes_all: bool) -> Planner<'a> {
+        Planner {
+            context,
+            lattice: &self.lattice,
+            policy: &self.policy,
+            consolidate_after: self.settings.thresholds.consolidate_after,
+            clip_ppm: self.settings.tool_fold_threshold_ppm,
+            words_limit: self.band.budget / 10,
+            rate: self.occupancy.rate_mean(),
+            words: self.words,
+            takes_all,
+        }
     }
 
     fn is_over_fence(&self, tokens: u64) -> bool {

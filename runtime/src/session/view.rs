@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::config::Settings;
-use crate::fold::{FoldId, FoldKind, Planner};
+use crate::fold::{FoldId, FoldKind};
 use crate::journal::Entry;
 use crate::window::Size;
 use std::cmp::Reverse;
@@ -41,12 +41,16 @@ pub enum Place<'a> {
 }
 
 /// A pending cut, to be read. Tokens as the occupancy counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark<'a> {
     /// What the fold would be.
     pub kind: FoldKind,
-    /// Units in it.
-    pub units: usize,
+    /// Who made it.
+    pub origin: Origin,
+    /// Whether a text was supplied for its fold to say.
+    pub briefed: bool,
+    /// Ids of its units, which are those of their first entries.
+    pub units: Vec<&'a str>,
     /// Id of the first entry it would hide.
     pub first: &'a str,
     /// Id of the last.
@@ -55,6 +59,15 @@ pub struct Mark<'a> {
     pub freed: Option<u64>,
     /// Tokens from its first entry to the end of the window: what the provider would read anew.
     pub rewrite: u64,
+}
+
+/// Where a mark comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The law cut it.
+    Walk,
+    /// Somebody agreed on it.
+    Agreed,
 }
 
 impl Session {
@@ -74,11 +87,15 @@ impl Session {
         Some(self.lattice.hidden(found).into_iter().map(|at| self.context.entries[at].id()).collect())
     }
 
+    /// What contains each fold that is contained.
+    pub(super) fn parents(&self) -> BTreeMap<&FoldId, &FoldId> {
+        self.lattice.folds.values().flat_map(|fold| fold.children.iter().map(move |child| (child, &fold.id))).collect()
+    }
+
     /// All folds in transcript order, a fold before those it contains.
     pub fn forest(&self) -> Vec<FoldView<'_>> {
         let folds = &self.lattice.folds;
-        let within: BTreeMap<&FoldId, &str> =
-            folds.values().flat_map(|fold| fold.children.iter().map(move |child| (child, fold.id.as_str()))).collect();
+        let within = self.parents();
         let mut all: Vec<_> = folds.values().collect();
         all.sort_by_key(|fold| (fold.first, Reverse((fold.last, fold.depth)), &fold.id));
         all.into_iter()
@@ -87,7 +104,7 @@ impl Session {
                 kind: fold.kind,
                 depth: fold.depth,
                 place: match within.get(&fold.id) {
-                    Some(parent) => Place::Within(parent),
+                    Some(parent) => Place::Within(parent.as_str()),
                     None if self.lattice.roots.get(&fold.units.0) == Some(&fold.id) => Place::Root,
                     None => Place::Closed,
                 },
@@ -102,7 +119,7 @@ impl Session {
     /// The cuts that wait for a commit, stalest first. Writes every brief they would have.
     pub fn pending(&self) -> Vec<Mark<'_>> {
         let marks = self.cuts.marks(&self.context);
-        let leaves = self.planner().leaves(&marks);
+        let leaves = self.planner(&self.context, false).leaves(&marks);
         let (mut behind, mut end) = (Size::default(), self.context.shown.len());
         let mut pending: Vec<Mark<'_>> = Vec::with_capacity(marks.len());
         for (cut, leaf) in marks.iter().zip(leaves).rev() {
@@ -112,7 +129,10 @@ impl Session {
             let id = |at: Option<&usize>| at.map_or("", |&at| self.context.entries[at].id());
             let freed = leaf.map(|(bytes, images)| self.occupancy().saturating_sub(self.occupancy.after_freeing(bytes, images)));
             let (first, last) = (id(parts.first()), id(parts.last()));
-            pending.push(Mark { kind: cut.kind, units: cut.units.len(), first, last, freed, rewrite: self.read_anew(behind) });
+            let units = cut.units.iter().map(|&unit| self.unit_id(unit)).collect();
+            let origin = if self.agreed.has(&cut.units) { Origin::Agreed } else { Origin::Walk };
+            let briefed = self.context.briefs.contains_key(&cut.units);
+            pending.push(Mark { kind: cut.kind, origin, briefed, units, first, last, freed, rewrite: self.read_anew(behind) });
         }
         pending.reverse();
         pending
@@ -137,19 +157,5 @@ impl Session {
     /// Tokens that the provider would read anew if everything of this size, at the end of the window, were behind a change.
     pub(super) fn read_anew(&self, behind: Size) -> u64 {
         self.tokens_at_most(behind).min(self.occupancy())
-    }
-
-    fn planner(&self) -> Planner<'_> {
-        Planner {
-            context: &self.context,
-            lattice: &self.lattice,
-            policy: &self.policy,
-            consolidate_after: self.settings.thresholds.consolidate_after,
-            clip_ppm: self.settings.tool_fold_threshold_ppm,
-            words_limit: self.band.budget / 10,
-            rate: self.occupancy.rate_mean(),
-            words: self.words,
-            takes_all: false,
-        }
     }
 }
