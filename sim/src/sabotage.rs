@@ -7,7 +7,7 @@ use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
 use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Moment, Session};
 use fold_runtime::window::Size;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A bug to plant.
@@ -139,7 +139,8 @@ impl Saboteur {
                     _ => Decision::Commit(commit),
                 }
             }
-            (_, Decision::Commit(mut commit)) => {
+            // What is written later is out of reach here.
+            (_, Decision::Commit(mut commit)) if commit.left == 0 => {
                 self.tamper(&mut commit, branch);
                 Decision::Commit(commit)
             }
@@ -208,7 +209,12 @@ impl Saboteur {
                 }
             }
             Sabotage::WrongDigest => {
-                return in_the_record(drafts, |data| data["folds"][0]["parts"][0][1] = json!(Digest::of(b"other bytes").to_string()));
+                return in_the_record(drafts, |data| {
+                    let part = data.find("\"parts\":[[").and_then(|parts| Some(parts + data[parts..].find("\",\"")? + 3));
+                    if let Some(at) = part {
+                        data.replace_range(at..at + 64, &Digest::of(b"other bytes").to_string());
+                    }
+                });
             }
             Sabotage::ReversesEdits => drafts[1..].reverse(),
             Sabotage::MarkEdits
@@ -245,39 +251,47 @@ fn size_of(content: &str) -> Size {
     entry.map_or(Size::default(), |entry| Size::of_original(&entry))
 }
 
-fn in_the_record(drafts: &mut [Draft], change: impl FnOnce(&mut Value)) {
-    let Some(Draft::Custom { data, .. }) = drafts.first_mut() else { return };
-    let Ok(mut value) = serde_json::from_str::<Value>(data) else { return };
-    change(&mut value);
-    *data = value.to_string();
+/// Changes the record, as text: another order of its keys alone would betray the forgery.
+fn in_the_record(drafts: &mut [Draft], change: impl FnOnce(&mut String)) {
+    if let Some(Draft::Custom { data, .. }) = drafts.first_mut() {
+        change(data);
+    }
 }
 
 /// Makes the record promise what the drafts now do, so that the bug is not betrayed by a clumsy forgery.
 fn seal(drafts: &mut [Draft]) {
-    let mut clips: BTreeMap<String, Value> = BTreeMap::new();
+    #[derive(serde::Deserialize)]
+    struct Data {
+        edits: Vec<Clip>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Clip {
+        target: String,
+        clip: Option<(usize, usize)>,
+    }
+    let Some(Draft::Custom { data, .. }) = drafts.first() else { return };
+    let Ok(record) = serde_json::from_str::<Data>(data) else { return };
+    let clips: BTreeMap<String, Option<(usize, usize)>> = record.edits.into_iter().map(|edit| (edit.target, edit.clip)).collect();
+    let edit = |draft: &Draft| {
+        let Draft::ContextEdit { target, replacement } = draft else { return None };
+        let mut edit = format!("{{\"target\":{}", Value::from(target.as_str()));
+        if let Some(content) = replacement {
+            let Size { bytes, images } = size_of(content);
+            edit.push_str(&format!(",\"sha256\":\"{}\",\"bytes\":{bytes}", Digest::of(content.as_bytes())));
+            if images > 0 {
+                edit.push_str(&format!(",\"images\":{images}"));
+            }
+            if let Some(Some((head, tail))) = clips.get(target) {
+                edit.push_str(&format!(",\"clip\":[{head},{tail}]"));
+            }
+        }
+        Some(edit + "}")
+    };
+    let edits: Vec<String> = drafts.iter().filter_map(edit).collect();
     in_the_record(drafts, |data| {
-        let edits = data["edits"].as_array().into_iter().flatten();
-        clips = edits.filter_map(|edit| Some((edit["target"].as_str()?.to_owned(), edit.get("clip")?.clone()))).collect();
+        if let Some(at) = data.rfind("],\"edits\":[") {
+            data.truncate(at);
+            data.push_str(&format!("],\"edits\":[{}]}}", edits.join(",")));
+        }
     });
-    let edits: Vec<Value> = drafts
-        .iter()
-        .filter_map(|draft| match draft {
-            Draft::ContextEdit { target, replacement } => Some(match replacement {
-                None => json!({ "target": target }),
-                Some(content) => {
-                    let Size { bytes, images } = size_of(content);
-                    let mut edit = json!({ "target": target, "sha256": Digest::of(content.as_bytes()).to_string(), "bytes": bytes });
-                    if images > 0 {
-                        edit["images"] = json!(images);
-                    }
-                    if let Some(clip) = clips.get(target) {
-                        edit["clip"] = clip.clone();
-                    }
-                    edit
-                }
-            }),
-            Draft::Custom { .. } => None,
-        })
-        .collect();
-    in_the_record(drafts, |data| data["edits"] = Value::from(edits));
 }
