@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 63] = [
+pub const PROBES: [&str; 67] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -66,6 +66,10 @@ pub const PROBES: [&str; 63] = [
     "model switch in a folded session",
     "foreign edit of a folded session",
     "incremental window compared",
+    "action carried out",
+    "action refused",
+    "peek answered",
+    "peek refused",
     "session ended",
 ];
 

@@ -11,6 +11,10 @@ use std::sync::Arc;
 pub enum Cause {
     /// A commit of the runtime.
     Commit,
+    /// The runtime retired peeks that had been read.
+    PeekRetired,
+    /// The runtime put right what another extension had torn apart.
+    Recovery,
     /// The host compacted.
     Compaction,
     /// The host went elsewhere in the tree, or to a copy of the session.
@@ -22,10 +26,17 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether the runtime did it.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Cause::Commit | Cause::PeekRetired | Cause::Recovery)
+    }
+
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Commit => "commit",
+            Cause::PeekRetired => "peek retired",
+            Cause::Recovery => "recovery",
             Cause::Compaction => "compaction",
             Cause::Navigation => "navigation",
             Cause::HostOmit => "host omit",

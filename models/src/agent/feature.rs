@@ -2,7 +2,7 @@
 //!
 //! A feature that no plan shows is a feature that no check has seen; whoever draws plans counts these.
 
-use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Op, Outcome, Plan, Reply, Stop, Tool};
+use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Op, Outcome, Plan, Reply, Stop, Tool, Verb};
 use crate::agent::text::Shape;
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ const OF_PLAN: [Fact<Plan>; 11] = [
     ("large window", |plan| plan.window >= 100_000),
 ];
 
-const OF_OP: [Fact<Op>; 11] = [
+const OF_OP: [Fact<Op>; 17] = [
     ("heavy user message", |op| matches!(op, Op::User { text, .. } if text.bytes >= 2_000)),
     ("giant paste", |op| matches!(op, Op::User { text, .. } if text.bytes >= 20_000)),
     ("nasty user text", |op| matches!(op, Op::User { text, .. } if text.shape == Shape::Nasty)),
@@ -35,6 +35,12 @@ const OF_OP: [Fact<Op>; 11] = [
     ("smaller window", |op| matches!(op, Op::ModelSwitch { window_ppm: ..1_000_000, .. })),
     ("larger window", |op| matches!(op, Op::ModelSwitch { window_ppm: 1_000_001.., .. })),
     ("idle for more than five minutes", |op| matches!(op, Op::Idle { ms: 300_001.. })),
+    ("peek", |op| matches!(op, Op::Act { verb: Verb::Peek, .. })),
+    ("pin", |op| matches!(op, Op::Act { verb: Verb::Pin, .. })),
+    ("unpin", |op| matches!(op, Op::Act { verb: Verb::Unpin, .. })),
+    ("brief", |op| matches!(op, Op::Act { verb: Verb::Brief, .. })),
+    ("reboundary", |op| matches!(op, Op::Act { verb: Verb::Reboundary, .. })),
+    ("unmark", |op| matches!(op, Op::Act { verb: Verb::Unmark, .. })),
 ];
 
 const OF_ANSWER: [Fact<Answer>; 11] = [

@@ -30,5 +30,5 @@ mod swarm;
 pub mod text;
 
 pub use draw::draw;
-pub use plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, World};
+pub use plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, Verb, World};
 pub use stream::Stream;

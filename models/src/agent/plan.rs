@@ -216,11 +216,43 @@ pub enum Op {
     DropDrafts,
     /// A person asks for a commit.
     Ask,
+    /// An agent decides something about its window, or looks at what was folded.
+    Act {
+        /// What.
+        verb: Verb,
+        /// Which of all that there are: marks, pins, folds, or entries counted from the end.
+        nth: u32,
+        /// What it says, where it says something; its bytes are those it wants to see, where it looks.
+        text: Text,
+    },
     /// The provider begins or ceases to say what an answer cost.
     SetUsage {
         /// Whether it does from here on.
         reported: bool,
     },
+}
+
+/// What an agent does with the policy's own tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verb {
+    /// Looks at an original.
+    Peek,
+    /// Keeps something as it is.
+    Pin,
+    /// Lets it go again.
+    Unpin,
+    /// Supplies a brief.
+    Brief,
+    /// Cuts a mark in two.
+    Reboundary,
+    /// Withdraws a mark.
+    Unmark,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Verb; 6] = [Verb::Peek, Verb::Pin, Verb::Unpin, Verb::Brief, Verb::Reboundary, Verb::Unmark];
 }
 
 /// One answer of the model, and what its tools will say.
@@ -386,7 +418,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 18] = [
+    pub const NAMES: [&'static str; 19] = [
         "user",
         "answer",
         "idle",
@@ -405,6 +437,7 @@ impl Op {
         "crash",
         "dropDrafts",
         "ask",
+        "act",
     ];
 
     /// The kind of op, as a plan names it.
@@ -428,6 +461,7 @@ impl Op {
             Op::Crash { .. } => "crash",
             Op::DropDrafts => "dropDrafts",
             Op::Ask => "ask",
+            Op::Act { .. } => "act",
         }
     }
 
@@ -452,7 +486,8 @@ impl Op {
             | Op::SetUsage { .. }
             | Op::Crash { .. }
             | Op::DropDrafts
-            | Op::Ask => 0,
+            | Op::Ask
+            | Op::Act { .. } => 0,
         }
     }
 }

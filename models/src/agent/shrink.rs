@@ -154,6 +154,11 @@ fn plainer_ops(op: &Op) -> Vec<Op> {
         Op::Fork { back } => smaller(u64::from(*back)).map(|back| Op::Fork { back: short(back) }).collect(),
         Op::Tree { back } => smaller(u64::from(*back)).map(|back| Op::Tree { back: short(back) }).collect(),
         Op::ModelSwitch { window_ppm, model } if *window_ppm != 1_000_000 => vec![Op::ModelSwitch { window_ppm: 1_000_000, model: *model }],
+        Op::Act { verb, nth, text } => {
+            let mut plainer: Vec<_> = smaller(u64::from(*nth)).map(|nth| Op::Act { verb: *verb, nth: short(nth), text: *text }).collect();
+            plainer.extend(texts(text, &|text| Op::Act { verb: *verb, nth: *nth, text }));
+            plainer
+        }
         Op::Crash { after } => smaller(u64::from(*after)).map(|after| Op::Crash { after: short(after) }).collect(),
         Op::ModelSwitch { .. } | Op::Resume | Op::SetUsage { .. } | Op::DropDrafts | Op::Ask => Vec::new(),
     }

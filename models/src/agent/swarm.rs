@@ -7,7 +7,7 @@
 //! the number of commits, not of bytes, that finds things. Volume is drawn in multiples of the budget, so that sessions with
 //! no commit, with one and with a dozen are all common.
 
-use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, World};
+use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, Verb, World};
 use crate::agent::stream::Stream;
 use crate::agent::text::Shape;
 use serde_json::{Map, Value, json};
@@ -36,6 +36,8 @@ features! {
     Drift Thresholds Declared Clipping Blacklist Notice Palette
     // of what goes wrong in the middle, and of a person who asks
     Crash DropDrafts Ask
+    // of an agent that tends its window
+    Peeks Pins Marks
 }
 
 use Feature as F;
@@ -334,7 +336,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 16] = [
+        const RATES: [(Feature, u64); 19] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -351,6 +353,9 @@ impl Session {
             (F::Crash, 30),
             (F::DropDrafts, 40),
             (F::Ask, 80),
+            (F::Peeks, 25),
+            (F::Pins, 30),
+            (F::Marks, 25),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -390,6 +395,17 @@ impl Session {
             F::Crash => Op::Crash { after: back - 1 },
             F::DropDrafts => Op::DropDrafts,
             F::Ask => Op::Ask,
+            F::Peeks | F::Pins | F::Marks => {
+                let verbs: &[Verb] = match feature {
+                    F::Peeks => &[Verb::Peek],
+                    F::Pins => &[Verb::Pin, Verb::Pin, Verb::Unpin],
+                    _ => &[Verb::Brief, Verb::Brief, Verb::Reboundary, Verb::Unmark],
+                };
+                let verb = *stream.pick(verbs);
+                // A peek of a kilobyte or of all there is; a brief of a line or of more than is taken.
+                let bytes = if verb == Verb::Peek { stream.size(1_024, 128_000) } else { stream.size(4, 3_000) };
+                Op::Act { verb, nth: back - 1, text: self.text(feature, bytes, Shape::Prose) }
+            }
             other => unreachable!("{other:?} is no event"),
         }
     }

@@ -10,6 +10,7 @@
 //! | `request` | what leaves, whether it is taken, what comes back |
 //! | `runtime` | the boundary, and the checks of what is decided and given back |
 //! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
+//! | `agent` | the policy's own tool, as an agent uses it |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
 
@@ -39,6 +40,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+mod agent;
 mod host;
 mod recording;
 mod request;
@@ -357,6 +359,12 @@ impl<'p> World<'p> {
             Op::Crash { after } => self.crash = Some(*after),
             Op::DropDrafts => self.drops = true,
             Op::Ask => self.boundary(Moment::Asked)?,
+            Op::Act { verb, nth, text } => {
+                self.acts(*verb, *nth, *text)?;
+                if self.ended {
+                    return Ok(());
+                }
+            }
         }
         self.next(at);
         Ok(())

@@ -117,15 +117,17 @@ impl World<'_> {
             self.probes.hit("request after appends");
             return;
         }
-        let ours = self.changes.iter().any(|change| change.cause == Cause::Commit);
-        let hosts = self.changes.iter().find(|change| change.cause != Cause::Commit);
+        // A commit outweighs whatever else the runtime did.
+        let ours = self.changes.iter().map(|change| change.cause).filter(|cause| cause.is_ours()).min();
+        let hosts = self.changes.iter().find(|change| !change.cause.is_ours());
         let name = match (ours, hosts) {
-            (true, None) => "commit",
-            (true, Some(_)) => "commit and host",
-            (false, hosts) => hosts.map_or("nobody", |change| change.cause.name()),
+            (Some(ours), None) => ours.name(),
+            (Some(_), Some(_)) => "runtime and host",
+            (None, hosts) => hosts.map_or("nobody", |change| change.cause.name()),
         };
+        let ours = ours.is_some();
         self.probes.when("rewrite by a commit", name == "commit");
-        self.probes.when("rewrite by both", name == "commit and host");
+        self.probes.when("rewrite by both", name == "runtime and host");
         self.probes.when("rewrite by the host", !ours);
         *self.report.rewrites.entry(name).or_insert(0) += 1;
         self.note = format!("{}rewritten by {name} from message {first_change} on; ", self.note);

@@ -120,7 +120,9 @@ impl World<'_> {
         let even = matches!(self.plan.world.density, Density::Constant(milli) if milli <= 4_000) && self.reported.is_some();
         // An image is assumed to cost more than it does, so freeing one is counted for too much.
         let images = self.host.window().iter().chain(self.host.last_request()).any(|shown| shown.facts.images > 0);
-        if !even || images || commit.shortfall.is_some() {
+        // A refused request proves the estimate wrong; a retirement aims at nothing.
+        let aims = matches!(commit.trigger, Trigger::Band | Trigger::Fence | Trigger::Person);
+        if !even || images || !aims || commit.shortfall.is_some() {
             return Ok(());
         }
         self.probes.hit("true count compared after a commit");

@@ -7,7 +7,7 @@ use fold_invariants::Broken;
 use fold_invariants::commit::{Commit as Written, recovery};
 use fold_invariants::window::{Cause, Change};
 use fold_models::wire::{Rule, validate};
-use fold_runtime::session::{Commit, Draft, Recovery};
+use fold_runtime::session::{Commit, Draft, Recovery, Trigger};
 use sha2::Digest as _;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,9 +132,18 @@ impl World<'_> {
         let after = self.tokens_now();
         let earliest = targets.first().copied().unwrap_or(0);
         let prefix: u64 = self.host.window().iter().take_while(|shown| shown.at < earliest).map(|shown| shown.tokens).sum();
-        self.changes.push(Change { cause: Cause::Commit, targets: Some(targets) });
+        let cause = match commit.trigger {
+            Trigger::Peek => Cause::PeekRetired,
+            Trigger::Recovery => Cause::Recovery,
+            Trigger::Band | Trigger::Fence | Trigger::Overflow | Trigger::Person => Cause::Commit,
+        };
+        self.changes.push(Change { cause, targets: Some(targets) });
         self.reported = None;
         self.excused.clear();
+        if cause != Cause::Commit {
+            self.note = format!("{}{}; ", self.note, cause.name());
+            return;
+        }
         self.report.commits += 1;
         self.report.folds += commit.folds as u64;
         self.report.parents += commit.parents as u64;

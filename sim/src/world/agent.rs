@@ -1,0 +1,133 @@
+//! An agent that tends its window with the policy's own tool: it looks at originals, pins, briefs, re-cuts and withdraws.
+
+use super::{Outcome, World};
+use fold_invariants::Broken;
+use fold_models::agent::{Text, Verb, body};
+use fold_models::host::{Answer as Said, ToolResult};
+use fold_models::price::Used;
+use fold_models::provider::usage;
+use fold_runtime::agent::{Action, act};
+use fold_runtime::journal::Usage;
+use fold_runtime::session::{Draft, Moment, Session};
+
+impl World<'_> {
+    /// One call of the tool. A peek is a call and a result in the conversation; a decision is an entry, and changes nothing that is shown.
+    pub(super) fn acts(&mut self, verb: Verb, nth: u32, text: Text) -> Outcome {
+        self.catch_up()?;
+        let Some(session) = &self.session else { return Ok(()) };
+        let Some(call) = self.call(session, verb, nth, text) else { return Ok(()) };
+        if verb == Verb::Peek { self.peeks(&call) } else { self.decides(&call) }
+    }
+
+    /// The call as an agent would write it, about something that there is.
+    fn call(&self, session: &Session, verb: Verb, nth: u32, text: Text) -> Option<String> {
+        let nth = nth as usize;
+        let json = |id: &str| serde_json::Value::from(id).to_string();
+        let branch = self.host.branch();
+        let entry = branch.get(branch.len().checked_sub(1 + nth)?)?.id();
+        let hidden = |fold: &str| session.hidden(fold).is_some_and(|hidden| hidden.contains(&entry));
+        let roots: Vec<&str> = session.roots().map(|(id, ..)| id).collect();
+        let root = roots.iter().copied().find(|root| hidden(root));
+        let folds: Vec<&str> = session.folds().map(|(id, _)| id).collect();
+        let marks = session.pending();
+        let mark = (!marks.is_empty()).then(|| &marks[nth % marks.len()]);
+        Some(match verb {
+            Verb::Peek => {
+                // Mostly a fold, at whatever depth; now and then an entry.
+                let id = if folds.is_empty() || nth.is_multiple_of(5) { entry } else { folds[nth % folds.len()] };
+                let ephemeral = !nth.is_multiple_of(7);
+                format!("{{\"action\":\"peek\",\"id\":{},\"bytes\":{},\"ephemeral\":{ephemeral}}}", json(id), text.bytes)
+            }
+            Verb::Pin => format!("{{\"action\":\"pin\",\"ids\":[{}]}}", json(root.unwrap_or(entry))),
+            Verb::Unpin => {
+                let pins = session.pins();
+                let pinned: Vec<&str> = pins.units.iter().chain(&pins.folds).copied().collect();
+                format!("{{\"action\":\"unpin\",\"ids\":[{}]}}", json(pinned.get(nth % pinned.len().max(1)).copied().unwrap_or(entry)))
+            }
+            Verb::Brief => {
+                let mut brief = String::new();
+                body::custom_message(text, &mut brief);
+                let says = brief.find("\"content\":").map(|at| &brief[at + 10..]);
+                let says = says.and_then(|rest| serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>().next()?.ok());
+                let says = says.and_then(|says| says.as_str().map(str::to_owned)).unwrap_or_else(|| "what was read there".to_owned());
+                format!("{{\"action\":\"brief\",\"id\":{},\"text\":{}}}", json(mark?.first), json(&says))
+            }
+            Verb::Reboundary => {
+                let units = &mark?.units;
+                let edge = units.get(units.len() / 2)?;
+                format!("{{\"action\":\"reboundary\",\"id\":{},\"at\":[{}]}}", json(mark?.first), json(edge))
+            }
+            Verb::Unmark => format!("{{\"action\":\"unmark\",\"ids\":[{}]}}", json(mark?.first)),
+        })
+    }
+
+    fn decides(&mut self, call: &str) -> Outcome {
+        let Some(session) = &self.session else { return Ok(()) };
+        let shown: Vec<u64> = self.host.window().iter().map(|shown| shown.digest).collect();
+        let (size, occupancy) = (session.shown(), session.occupancy());
+        let reply = Action::parse(call).and_then(|action| act(session, &action, Some(&self.store), u64::MAX));
+        let drafts = match &reply {
+            Ok(reply) => &reply.drafts[..],
+            Err(refusal) => {
+                self.probes.hit("action refused");
+                if act(session, &refusal.call, Some(&self.store), u64::MAX).is_err() {
+                    return Err(Broken::new("no_op", "a refusal names a call that works", format!("{call}: {refusal}")));
+                }
+                &[]
+            }
+        };
+        for draft in drafts {
+            let Draft::Custom { custom_type, data } = draft else {
+                return Err(Broken::new("quiet", "a decision is an entry of its own", format!("{draft:?}")));
+            };
+            self.host.custom(custom_type, data);
+        }
+        self.probes.when("action carried out", !drafts.is_empty());
+        self.note = format!("{}{call}: {}; ", self.note, reply.map_or_else(|refusal| refusal.to_string(), |reply| reply.text));
+        self.catch_up()?;
+        let Some(session) = &self.session else { return Ok(()) };
+        let same = shown.iter().copied().eq(self.host.window().iter().map(|shown| shown.digest));
+        if !same || (size, occupancy) != (session.shown(), session.occupancy()) {
+            return Err(Broken::new("quiet", "a decision changes nothing that is shown", format!("{call} did")));
+        }
+        if self.deep {
+            self.reopened("resume")?;
+        }
+        Ok(())
+    }
+
+    /// The model asks for it and gets what fits.
+    fn peeks(&mut self, call: &str) -> Outcome {
+        let Some((prompt, read)) = self.request()? else { return Ok(()) };
+        let Some(session) = &self.session else { return Ok(()) };
+        let band = session.band();
+        let room = band.max_target.saturating_sub(session.occupancy());
+        let reply = Action::parse(call).and_then(|action| act(session, &action, Some(&self.store), room));
+        let failed = reply.is_err();
+        self.probes.when("peek answered", !failed);
+        self.probes.when("peek refused", failed);
+        let text = reply.map_or_else(|refusal| refusal.to_string(), |reply| reply.text);
+        let id = format!("call_peek_{:04x}", self.answers);
+        self.answers += 1;
+        let output = call.len() as u64 / 4;
+        self.bill(Used { fresh: prompt - read, cached: read, written: 0, output });
+        let reported = if self.reports_usage { usage(prompt, read, 0, output) } else { Usage::default() };
+        self.reported = (reported.total > 0).then_some(reported.total);
+        self.reported_at = self.appended;
+        let content = format!("[{{\"type\":\"toolCall\",\"id\":\"{id}\",\"name\":\"pi_fold_context\",\"arguments\":{call}}}]");
+        let before = self.host.message_tokens();
+        self.host.assistant(&Said {
+            content: &content,
+            stop: "toolUse",
+            usage: reported,
+            provider: self.voice.provider(),
+            model: self.voice.id(),
+            error: None,
+        });
+        let text = serde_json::Value::from(text).to_string();
+        let content = format!("[{{\"type\":\"text\",\"text\":{text}}}]");
+        self.host.tool_result(&ToolResult { call_id: &id, tool: "pi_fold_context", content: &content, is_error: failed });
+        self.appended += self.host.message_tokens().saturating_sub(before);
+        self.boundary(Moment::TurnEnd)
+    }
+}
