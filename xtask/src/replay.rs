@@ -21,6 +21,10 @@ pub struct Arguments {
     /// Which arms, separated by commas: fold, none, native.
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
     arm: Vec<Arm>,
+    /// An agent tends the window on the way: it peeks at every tenth fold, pins, briefs and re-cuts; the session is forked in the middle and
+    /// opened again every fifty entries.
+    #[arg(long)]
+    busy: bool,
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -34,6 +38,7 @@ struct Replayed {
     name: String,
     recording: Recording,
     summary: Summary,
+    busy: bool,
     /// Why an arm ended before the file did.
     stopped: BTreeMap<&'static str, String>,
 }
@@ -49,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let (mut replayed, mut refused) = (Vec::new(), Vec::new());
     let (seconds, printed) = timed(|| -> Result<(), String> {
         for file in &arguments.files {
-            match replay(file, arguments.budget, &arms) {
+            match replay(file, arguments.budget, &arms, arguments.busy) {
                 Ok(one) => {
                     print(&one, arguments.budget)?;
                     replayed.push(one);
@@ -69,19 +74,19 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     if clean && !refused.is_empty() { Err(refused.join("\n")) } else { Ok(clean) }
 }
 
-fn replay(file: &Path, budget: u64, arms: &[Arm]) -> Result<Replayed, String> {
+fn replay(file: &Path, budget: u64, arms: &[Arm], busy: bool) -> Result<Replayed, String> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|error| format!("{name} could not be read: {error}"))?;
     let recording = Recording::read(&bytes).map_err(|why| format!("{name}: {why}"))?;
     let (mut runs, mut stopped) = (Vec::new(), BTreeMap::new());
     for &arm in arms {
-        let (run, explained) = world::replay(&recording, budget, arm).map_err(|why| format!("{name}: {why}"))?;
+        let (run, explained) = world::replay(&recording, budget, arm, busy).map_err(|why| format!("{name}: {why}"))?;
         stopped.extend(explained.map(|why| (arm.name(), why)));
         runs.push(run);
     }
     let mut summary = Summary::default();
     summary.add(0, runs);
-    Ok(Replayed { name, recording, summary, stopped })
+    Ok(Replayed { name, recording, summary, busy, stopped })
 }
 
 fn print(one: &Replayed, budget: u64) -> Result<(), String> {
@@ -112,13 +117,14 @@ fn print(one: &Replayed, budget: u64) -> Result<(), String> {
         line(&format!("VIOLATION of {} by {}, entry {}", violation.invariant, violation.arm, violation.step))?;
         line(&format!("  expected: {}", violation.expected))?;
         line(&format!("  seen:     {}", violation.seen))?;
-        line(&format!("  again:    {}", reproduce(&one.name, budget, found)))?;
+        line(&format!("  again:    {}", reproduce(one, budget, found)))?;
     }
     Ok(())
 }
 
-fn reproduce(name: &str, budget: u64, found: &Found) -> String {
-    format!("cargo xtask replay {name} --budget {budget} --arm {}", found.violation.arm)
+fn reproduce(one: &Replayed, budget: u64, found: &Found) -> String {
+    let busy = if one.busy { " --busy" } else { "" };
+    format!("cargo xtask replay {} --budget {budget} --arm {}{busy}", one.name, found.violation.arm)
 }
 
 /// One object with the sums, and the files one by one.
@@ -127,7 +133,7 @@ fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64)
     let mut violations = Vec::new();
     let mut files = Vec::new();
     for (index, one) in replayed.iter().enumerate() {
-        let own = table::json(&one.summary, "file", json!(one.name), seconds, &|found| reproduce(&one.name, budget, found));
+        let own = table::json(&one.summary, "file", json!(one.name), seconds, &|found| reproduce(one, budget, found));
         for violation in own["violations"].as_array().into_iter().flatten() {
             let mut violation = violation.clone();
             violation["file"] = json!(one.name);

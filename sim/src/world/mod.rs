@@ -119,15 +119,15 @@ pub fn run(plan: &Plan, arm: Arm, options: Options) -> Result<(Run, Vec<Step>), 
     Ok((world.finish(outcome), steps))
 }
 
-/// Re-issues a recorded conversation through an arm.
+/// Re-issues a recorded conversation through an arm; a `busy` agent tends its window on the way.
 ///
 /// # Errors
 /// A sentence when the budget is too small, or an entry cannot be written again.
-pub fn replay(recording: &Recording, budget: u64, arm: Arm) -> Result<(Run, Option<String>), String> {
+pub fn replay(recording: &Recording, budget: u64, arm: Arm, busy: bool) -> Result<(Run, Option<String>), String> {
     let plan = recording.plan(budget);
     let mut world = World::new(&plan, arm, Options::default())?;
     world.recorded = true;
-    let outcome = world.re_issue(&recording.entries)?;
+    let outcome = world.re_issue(&recording.entries, busy)?;
     let explained = world.explained.take();
     Ok((world.finish(outcome), explained))
 }
@@ -181,6 +181,9 @@ struct World<'p> {
     stopped: u32,
     /// A recorded conversation: what cannot be sent ends it.
     recorded: bool,
+    /// The entry a busy agent tended its window at last, and how often it has peeked.
+    tended: usize,
+    peeked: u64,
     without_reference: bool,
     probes: Probes,
     report: Report,
@@ -247,6 +250,8 @@ impl<'p> World<'p> {
             appended_at_commit: 0,
             stopped: 0,
             recorded: false,
+            tended: 0,
+            peeked: 0,
             without_reference: options.without_reference,
             probes: Probes::default(),
             report: Report::default(),
