@@ -120,7 +120,7 @@ fn edited(branch: &[Entry], session: &Session) -> std::collections::BTreeMap<Str
             shown.insert(target.to_string(), entry.replacement().map(|content| content.raw().to_owned()));
         }
     }
-    shown.extend(session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content)));
+    shown.extend(session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content.map(str::to_owned))));
     shown
 }
 
@@ -319,7 +319,7 @@ fn recovery(branch: &[Entry]) -> (Vec<Entry>, Vec<(String, Option<String>)>) {
     let branch = [branch, &written(&commit.drafts)].concat();
     let session = open(&branch);
     assert_eq!(session.boundary(Moment::Request), Decision::Quiet, "nothing is torn any more");
-    let overlay = session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content)).collect();
+    let overlay = session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content.map(str::to_owned))).collect();
     (branch, overlay)
 }
 
@@ -389,7 +389,7 @@ fn a_peek_that_was_read_makes_way_for_its_line_at_once_where_little_stands_behin
     let Draft::ContextEdit { target, replacement: Some(content) } = &retired.drafts[1] else { panic!("an edit") };
     assert!(target == "pr" && content.contains("pi-fold peeked") && content.len() < 300, "{content}");
     let torn = [&read[..], &written(&retired.drafts[..1])].concat();
-    assert_eq!(open(&torn).overlay(), [("pr", Some(content.clone()))]);
+    assert_eq!(open(&torn).overlay(), [("pr", Some(content.as_str()))]);
     // Too much behind it: it waits for the next commit, which retires it or folds it.
     let far = [&branch[..], &endless(5, 8_000)[7..]].concat();
     assert_eq!(open(&far).boundary(Moment::TurnEnd), Decision::Quiet);

@@ -53,7 +53,7 @@ fn a_session_of_twenty_thousand_entries_is_folded_by_one_record_and_rewritten_on
         host.branch()[seen..].iter().for_each(|entry| session.observe(entry));
         seen = host.branch().len();
         let overlay = session.overlay();
-        host.lay_over(overlay.iter().map(|(id, content)| (*id, content.as_deref()))).expect("an overlay");
+        host.lay_over(overlay.iter().map(|(id, content)| (*id, *content))).expect("an overlay");
         rewrites += usize::from(host.request().rewrites());
     }
     let grown = host.branch().iter().map(|entry| entry.line().len() + 1).sum::<usize>() - unfolded;

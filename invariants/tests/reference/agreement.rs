@@ -114,7 +114,8 @@ fn shared(session: &Session, world: &World, settings: &Settings, window: u64, mo
     assert_eq!(session.occupancy(), occupancy(&world.branch, settings, window), "occupancy of runtime and reference: {place}");
     let (reference, runtime) = (decide(&world.branch, settings, window, moment), verdict(session.boundary(moment)));
     assert!(reference == runtime, "{place}\n{}", difference(&reference, &runtime));
-    let ours: Vec<(String, Option<String>)> = session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content)).collect();
+    let ours: Vec<(String, Option<String>)> =
+        session.overlay().into_iter().map(|(id, content)| (id.to_owned(), content.map(str::to_owned))).collect();
     assert!(ours == overlay(&world.branch), "overlay of runtime and reference: {place}");
     reference
 }

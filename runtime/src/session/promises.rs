@@ -6,7 +6,8 @@
 use super::{Draft, Session};
 use crate::fold::{Edit, Promise, promised_content};
 use crate::journal::{Digest, Entry, Kind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// The promises in force, by what they name.
 #[derive(Debug, Default)]
@@ -16,18 +17,20 @@ pub(super) struct Promises {
     unkept: BTreeMap<(usize, usize), usize>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Standing {
     promise: Promise,
     /// Position of its record, and its place in it.
     place: (usize, usize),
+    /// The content, derived when first asked for; `None` where it cannot be.
+    content: OnceLock<Option<String>>,
 }
 
 impl Promises {
     /// Takes a promise; an older one of the same target ends.
     pub fn make(&mut self, place: (usize, usize), target: usize, promise: Promise) {
         self.end(target);
-        self.by_target.insert(target, Standing { promise, place });
+        self.by_target.insert(target, Standing { promise, place, content: OnceLock::new() });
         self.unkept.insert(place, target);
     }
 
@@ -55,17 +58,12 @@ impl Promises {
         self.by_target.retain(|target, _| *target >= kept);
         self.unkept.retain(|_, target| *target >= kept);
     }
-
-    /// What is promised of an entry.
-    pub fn of(&self, target: usize) -> Option<&Promise> {
-        self.by_target.get(&target).map(|standing| &standing.promise)
-    }
 }
 
 impl Session {
     /// What the host has to show in every request in the place of what the branch holds: target and content (JSON text; `None` omits),
     /// in the order of writing. Costs what is missing.
-    pub fn overlay(&self) -> Vec<(&str, Option<String>)> {
+    pub fn overlay(&self) -> Vec<(&str, Option<&str>)> {
         self.unkept(&[]).map(|(at, content)| (self.context.entries[at].id(), content)).collect()
     }
 
@@ -86,8 +84,9 @@ impl Session {
         if self.promises.unkept.is_empty() && new.len() <= limit {
             return (new.into_iter().map(|edit| self.draft(edit.at, edit.content)).collect(), 0);
         }
-        let mut drafts: Vec<Draft> = self.unkept(&new).take(limit).map(|(at, content)| self.draft(at, content)).collect();
-        let left = self.unkept(&new).count() - drafts.len();
+        let mut older = self.unkept(&new);
+        let mut drafts: Vec<Draft> = older.by_ref().take(limit).map(|(at, content)| self.draft(at, content.map(str::to_owned))).collect();
+        let left = older.count();
         let room = limit - drafts.len();
         let more = new.len().saturating_sub(room);
         drafts.extend(new.into_iter().take(room).map(|edit| self.draft(edit.at, edit.content)));
@@ -99,17 +98,18 @@ impl Session {
     }
 
     /// Unkept promises that these edits do not supersede and whose contents can be derived.
-    fn unkept<'a>(&'a self, new: &'a [Edit]) -> impl Iterator<Item = (usize, Option<String>)> + 'a {
-        let stands = move |at: &usize| !new.iter().any(|edit| edit.at == *at);
+    fn unkept<'a>(&'a self, new: &[Edit]) -> impl Iterator<Item = (usize, Option<&'a str>)> + use<'a> {
+        let named: BTreeSet<usize> = new.iter().map(|edit| edit.at).collect();
+        let stands = move |at: &usize| !named.contains(at);
         self.promises.unkept.values().copied().filter(stands).filter_map(|at| Some((at, self.promised_content(at)?)))
     }
 
     /// The content that is promised of an entry, derived again; `None` where it is not what was promised.
-    fn promised_content(&self, at: usize) -> Option<Option<String>> {
-        let promise = self.promises.of(at)?;
+    fn promised_content(&self, at: usize) -> Option<Option<&str>> {
+        let Standing { promise, content, .. } = self.promises.by_target.get(&at)?;
         if promise.digest.is_none() {
             return Some(None);
         }
-        promised_content(&self.context, &self.lattice, at, promise).map(Some)
+        content.get_or_init(|| promised_content(&self.context, &self.lattice, at, promise)).as_deref().map(Some)
     }
 }

@@ -408,7 +408,7 @@ impl<'p> World<'p> {
         let Some(session) = &self.session else { return Ok(()) };
         let forgotten = self.reopened && self.saboteur.as_ref().is_some_and(Saboteur::forgets_overlay);
         let overlay = if session.unwritten() > 0 && !forgotten { session.overlay() } else { Vec::new() };
-        let overlay = overlay.iter().map(|(target, content)| (*target, content.as_deref()));
+        let overlay = overlay.iter().map(|(target, content)| (*target, *content));
         self.host.lay_over(overlay).map_err(|why| Broken::new("durable", "an overlay over entries that the host shows", why))
     }
 

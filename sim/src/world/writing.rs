@@ -115,7 +115,7 @@ impl World<'_> {
             }
         }
         if let Some(session) = &self.session {
-            contents.extend(session.overlay().into_iter().map(|(target, content)| (target.to_owned(), content)));
+            contents.extend(session.overlay().into_iter().map(|(target, content)| (target.to_owned(), content.map(str::to_owned))));
         }
         let targets = promised(&self.host.branch()[record]);
         targets
