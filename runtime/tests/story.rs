@@ -124,8 +124,8 @@ fn leaf(commit: &Commit) -> String {
 }
 
 /// What a request shows: entry, role, content. Contents that are laid over stand in the place of the branch's own.
-fn request(branch: &[Entry], overlay: &[(&str, Option<String>)]) -> String {
-    let over: BTreeMap<&str, &Option<String>> = overlay.iter().map(|(id, content)| (*id, content)).collect();
+fn request(branch: &[Entry], overlay: &[(&str, Option<&str>)]) -> String {
+    let over: BTreeMap<&str, &Option<&str>> = overlay.iter().map(|(id, content)| (*id, content)).collect();
     let mut lines = Vec::new();
     for projected in projection(branch) {
         let id = projected.source.id();
