@@ -11,10 +11,15 @@ fn verdict(decision: Decision) -> Verdict {
     match decision {
         Decision::Quiet => Verdict::Quiet,
         Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
+        Decision::Recovery(recovery) => Verdict::Recovery {
+            drafts: recovery.drafts,
+            left: recovery.left,
+            deferral: recovery.deferral.map(|deferral| deferral.reason().into()),
+        },
         Decision::Commit(commit) => Verdict::Commit {
             trigger: commit.trigger.name().into(),
             drafts: commit.drafts,
-            left: 0,
+            left: commit.left,
             before: commit.before,
             target: commit.target,
             after: commit.after,
@@ -38,6 +43,7 @@ struct Habits {
     foreign: usize,
     compactions: usize,
     switches: usize,
+    moments: usize,
 }
 
 /// A step of an agent after what a person or an extension said, and what the world does besides.
@@ -110,32 +116,22 @@ fn step(world: &mut World, habits: Habits) {
     }
 }
 
-/// Asks both at this boundary; answers with the verdict they share.
-fn shared(session: &Session, world: &World, settings: &Settings, window: u64, place: &str) -> Verdict {
+/// Mostly a turn's end.
+fn moment(world: &mut World, habits: Habits) -> Moment {
+    if !world.in_thousand(habits.moments) {
+        return Moment::TurnEnd;
+    }
+    [Moment::Settling, Moment::Request, Moment::Refused, Moment::Asked][world.below(4)]
+}
+
+/// Asks both at this moment; answers with the verdict they share.
+fn shared(session: &Session, world: &World, settings: &Settings, window: u64, moment: Moment, place: &str) -> Verdict {
     assert_eq!(session.occupancy(), occupancy(&world.branch, settings, window), "occupancy of runtime and reference: {place}");
-    let (reference, runtime) = (decide(&world.branch, settings, window, Moment::TurnEnd), verdict(session.boundary()));
-    if reference != runtime && !ahead(&reference, &runtime) {
+    let (reference, runtime) = (decide(&world.branch, settings, window, moment), verdict(session.boundary(moment)));
+    if reference != runtime {
         panic!("{place}\n{}", difference(&reference, &runtime));
     }
     reference
-}
-
-/// Whether they differ in nothing but what the runtime does not do yet: cut what no model has read where a request would be too large.
-fn ahead(reference: &Verdict, runtime: &Verdict) -> bool {
-    let Verdict::Commit { trigger, drafts, before, target, after, .. } = reference else { return false };
-    let folds = |drafts: &[Draft]| match &drafts[0] {
-        Draft::Custom { data, .. } => data.split(r#","edits":"#).next().map(str::to_owned),
-        Draft::ContextEdit { .. } => None,
-    };
-    let folded = folds(drafts);
-    trigger == "fence"
-        && match runtime {
-            Verdict::Commit { drafts: theirs, before: from, target: aim, after: to, .. } => {
-                (folded, before, target, after) == (folds(theirs), from, aim, to) && drafts[..theirs.len()][1..] == theirs[1..]
-            }
-            Verdict::Deferred(_) => folded.is_some_and(|folded| folded.ends_with(r#""folds":[]"#)),
-            _ => false,
-        }
 }
 
 /// How many turns ended in a commit. The runtime observes entry by entry; at a commit it must also say the same when opened afresh.
@@ -149,12 +145,13 @@ fn agree(seed: u64, turns: usize, window: u64, options: &str, habits: Habits) ->
         world.branch[seen..].iter().for_each(|entry| session.observe(entry));
         seen = world.branch.len();
         let place = format!("seed {seed}, turn {number}, {seen} entries");
-        let shared = shared(&session, &world, &settings, window, &place);
-        if let Verdict::Commit { drafts, .. } = &shared {
+        let moment = moment(&mut world, habits);
+        let shared = shared(&session, &world, &settings, window, moment, &place);
+        if let Verdict::Commit { drafts, .. } | Verdict::Recovery { drafts, .. } = &shared {
             let afresh = Session::open(&world.branch, &settings, window).expect("a budget");
-            assert!(verdict(afresh.boundary()) == verdict(session.boundary()), "a session opened afresh: {place}");
+            assert!(verdict(afresh.boundary(moment)) == verdict(session.boundary(moment)), "a session opened afresh: {place}");
             world.apply(drafts);
-            commits += 1;
+            commits += usize::from(matches!(shared, Verdict::Commit { .. }));
         }
     }
     commits
@@ -233,6 +230,7 @@ fn they_agree_on_everything_a_session_may_do() {
         foreign: 20,
         compactions: 5,
         switches: 5,
+        moments: 50,
     };
     all_agree(20_000, &options(2, 2_000, r#","blacklistAutoFoldTools":["keep"]"#), habits);
     all_agree(16_000, &options(3, 1_000, r#","toolFoldThreshold":0.9"#), habits);
@@ -260,6 +258,7 @@ fn they_agree_whatever_the_habits() {
             foreign: pick(&[0, 10, 100]),
             compactions: pick(&[0, 0, 10, 50]),
             switches: pick(&[0, 0, 10, 100]),
+            moments: pick(&[0, 30, 200]),
         };
         let window = pick(&[10_000, 12_000, 20_000, 40_000]) as u64;
         let clips = pick(&[0, 50, 90]);
@@ -272,7 +271,7 @@ fn they_agree_whatever_the_habits() {
 /// The verdict both give on a small branch.
 fn agreed(world: &World, settings: &Settings) -> Verdict {
     let session = Session::open(&world.branch, settings, 20_000).expect("a budget");
-    shared(&session, world, settings, 20_000, "a small branch")
+    shared(&session, world, settings, 20_000, Moment::TurnEnd, "a small branch")
 }
 
 fn replace(world: &mut World, target: &str, bytes: usize) {
