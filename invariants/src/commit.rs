@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Record {
     v: u32,
     #[serde(default)]
-    trigger: String,
+    pub(crate) trigger: String,
     #[serde(default)]
     bound: serde_json::Value,
     pub(crate) folds: Vec<Written>,
@@ -46,6 +46,8 @@ pub(crate) struct Written {
     pub(crate) parts: Vec<(String, String)>,
     #[serde(default)]
     pub(crate) children: Vec<(String, String)>,
+    /// A supplied brief.
+    pub(crate) brief: Option<String>,
 }
 
 impl Record {
