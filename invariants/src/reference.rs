@@ -8,13 +8,13 @@
 //! `peeks` retires what was read; here they become one verdict.
 
 mod clips;
-mod decisions;
+pub(crate) mod decisions;
 mod lattice;
 mod meter;
 mod peeks;
 mod promises;
 mod repairs;
-mod walk;
+pub(crate) mod walk;
 
 use crate::commit::{Record, showing};
 use decisions::Decisions;
@@ -75,6 +75,9 @@ pub enum Verdict {
 /// An edit by the position of its target: the new content, or an omission.
 type Edit = (usize, Option<String>);
 
+/// Entries and what they show from a record on, in its order.
+type Edits = Vec<(usize, Shown)>;
+
 /// The verdict on a branch under a model with this context window, in tokens.
 ///
 /// # Panics
@@ -123,7 +126,7 @@ pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
 
 /// The commit records that count, by position: well formed, each fold called by what it lists and made of ripe units and known folds of
 /// the branch. Anything else under that name is nobody's record.
-fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
+pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
     let units = walk::units(branch);
     let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
     let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
@@ -185,7 +188,7 @@ struct Plan {
     trigger: &'static str,
     record: String,
     /// What the record promises, in its order.
-    edits: Vec<(usize, Shown)>,
+    edits: Edits,
     target: u64,
     after: u64,
 }
@@ -341,7 +344,7 @@ impl<'a> View<'a> {
             clipped = self.clip_unread(clipped);
         }
         let (mut edits, mut rest) = self.edits(&state, &clipped, start.folds.len());
-        let lines: Vec<(usize, Shown)> = rest.extract_if(.., |(at, _)| peeks.contains(at)).collect();
+        let lines: Edits = rest.extract_if(.., |(at, _)| peeks.contains(at)).collect();
         if minted.is_empty() && rest.is_empty() {
             return Err(self.nothing());
         }
@@ -352,7 +355,7 @@ impl<'a> View<'a> {
     }
 
     /// A record that makes no fold, with these edits.
-    fn without_folds(&self, trigger: &'static str, edits: Vec<(usize, Shown)>) -> Plan {
+    fn without_folds(&self, trigger: &'static str, edits: Edits) -> Plan {
         let mut state = self.standing.clone();
         state.shown.extend(edits.iter().cloned());
         let (target, after) = (self.band.target(self.immovable()), self.estimate(&state));
@@ -416,7 +419,7 @@ impl<'a> View<'a> {
 
     /// Every entry whose shown content changes, in the order of the law: what new folds change, then the rest; `minted` is where the new
     /// folds begin.
-    fn edits(&self, folded: &State, state: &State, minted: usize) -> (Vec<(usize, Shown)>, Vec<(usize, Shown)>) {
+    fn edits(&self, folded: &State, state: &State, minted: usize) -> (Edits, Edits) {
         let mut order: Vec<usize> = Vec::new();
         for root in state.roots.iter().filter(|root| **root >= minted) {
             let fold = &state.folds[*root];

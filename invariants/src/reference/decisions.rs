@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The decisions in force at the end of a branch. Units are indices.
 #[derive(Default)]
-pub(super) struct Decisions {
-    pub(super) pinned: BTreeSet<usize>,
+pub(crate) struct Decisions {
+    pub(crate) pinned: BTreeSet<usize>,
     /// Ids of pinned folds.
     pub(super) pinned_folds: BTreeSet<String>,
-    pub(super) withdrawn: BTreeSet<usize>,
+    pub(crate) withdrawn: BTreeSet<usize>,
     /// Agreed cuts; no two share a unit.
-    pub(super) cuts: Vec<Vec<usize>>,
+    pub(crate) cuts: Vec<Vec<usize>>,
     /// The newest brief that was supplied for exactly these units.
-    briefs: BTreeMap<Vec<usize>, String>,
+    pub(crate) briefs: BTreeMap<Vec<usize>, String>,
     /// Where the newest decision stands that counts, or the newest record that ended a withdrawal.
     pub(super) rewalked: Option<usize>,
 }
@@ -31,7 +31,7 @@ fn read(entry: &Entry) -> Option<Decided> {
 
 impl Decisions {
     /// Reads a branch; `released` passes over every withdrawal that nothing has ended yet.
-    pub(super) fn of(branch: &[Entry], units: &[Unit], records: &BTreeMap<usize, Record>, released: bool) -> Self {
+    pub(crate) fn of(branch: &[Entry], units: &[Unit], records: &BTreeMap<usize, Record>, released: bool) -> Self {
         let ends: BTreeSet<usize> =
             records.iter().filter(|(_, record)| matches!(record.trigger.as_str(), "band" | "person")).map(|(at, _)| *at).collect();
         let (mut decisions, mut folds) = (Decisions::default(), BTreeSet::new());

@@ -6,16 +6,16 @@ use fold_runtime::journal::{BlockKind, Entry, Kind, Role, Text};
 use std::collections::BTreeSet;
 
 /// What is folded whole, passed over whole, or ends a run.
-pub(super) struct Unit {
-    pub(super) kind: UnitKind,
+pub(crate) struct Unit {
+    pub(crate) kind: UnitKind,
     /// Positions, ascending.
-    pub(super) entries: Vec<usize>,
+    pub(crate) entries: Vec<usize>,
     /// The first good answer after its last entry.
-    pub(super) ripe: Option<usize>,
+    pub(crate) ripe: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnitKind {
+pub(crate) enum UnitKind {
     User,
     Custom,
     Answer,
@@ -25,7 +25,7 @@ pub(super) enum UnitKind {
 }
 
 impl UnitKind {
-    pub(super) fn foldable(self) -> bool {
+    pub(crate) fn foldable(self) -> bool {
         matches!(self, UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
     }
 }
@@ -53,7 +53,7 @@ pub(super) fn editable(entry: &Entry) -> bool {
 }
 
 /// All units of a branch, in order of their first entry.
-pub(super) fn units(branch: &[Entry]) -> Vec<Unit> {
+pub(crate) fn units(branch: &[Entry]) -> Vec<Unit> {
     let mut units = Vec::new();
     let mut taken: BTreeSet<usize> = BTreeSet::new();
     for (at, entry) in branch.iter().enumerate() {

@@ -8,7 +8,7 @@ use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::session::{Decided, Decision, Draft, Session};
 use fold_runtime::window::projection;
 
-fn verdict(decision: Decision) -> Verdict {
+pub fn verdict(decision: Decision) -> Verdict {
     match decision {
         Decision::Quiet => Verdict::Quiet,
         Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
