@@ -1,6 +1,7 @@
 //! What a commit may write: checked from the entries it appended, by a reader of records that is not the runtime's.
 
 use crate::Broken;
+use crate::others::{Choices, Tale, batch_of, is_retired, tale};
 use crate::probes::Probes;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName, clip_content, result_line};
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Record {
     v: u32,
     #[serde(default)]
-    trigger: String,
+    pub(crate) trigger: String,
     #[serde(default)]
     bound: serde_json::Value,
     pub(crate) folds: Vec<Written>,
@@ -46,6 +47,8 @@ pub(crate) struct Written {
     pub(crate) parts: Vec<(String, String)>,
     #[serde(default)]
     pub(crate) children: Vec<(String, String)>,
+    /// A supplied brief.
+    pub(crate) brief: Option<String>,
 }
 
 impl Record {
@@ -94,6 +97,8 @@ struct Known {
     name: Digest,
     /// Bytes of its placeholder, once it was seen.
     placeholder: Option<u64>,
+    /// The brief that somebody supplied for it.
+    supplied: Option<String>,
 }
 
 /// The folds of a branch, from its records alone.
@@ -139,9 +144,15 @@ impl Folds {
         let record =
             Record::of(&branch[commit.record]).ok_or_else(|| Broken::new("lossless", "a commit begins with its record", "something else"))?;
         promised(&record, commit, position)?;
+        if matches!(record.trigger.as_str(), "recovery" | "peek") {
+            return self.without_folds(commit, &record, position, probes);
+        }
+        let choices = Choices::of(&branch[..commit.record], &record);
+        choices.held(self, commit, &record, position, probes)?;
         let before: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
         for fold in &record.folds {
             self.take(fold, branch, position, probes)?;
+            choices.supplied(fold, probes)?;
         }
         let made: BTreeSet<&str> = record.folds.iter().map(|fold| fold.id.as_str()).collect();
         self.edits(commit, &record, &before, &made, position, probes)?;
@@ -229,7 +240,86 @@ impl Folds {
         let carriers = fold.children.iter().filter(|(child, _)| self.known[child].carrier != carrier).count();
         probes.when("entries riding along", kind == FoldKind::Consolidated && parts.len() > carriers);
         let children = fold.children.iter().map(|(child, _)| child.clone()).collect();
-        self.known.insert(id.clone(), Known { carrier, parts, children, parent: None, depth: depth + 1, name, placeholder: None });
+        self.known.insert(
+            id.clone(),
+            Known { carrier, parts, children, parent: None, depth: depth + 1, name, placeholder: None, supplied: fold.brief.clone() },
+        );
+        Ok(())
+    }
+
+    /// A record that only puts right what somebody else tore, or only retires peeks of one batch.
+    fn without_folds(
+        &self,
+        commit: Commit<'_>,
+        record: &Record,
+        position: &dyn Fn(&str) -> Option<usize>,
+        probes: &mut Probes,
+    ) -> Result<(), Broken> {
+        if !record.folds.is_empty() || record.edits.is_empty() {
+            return Err(Broken::new("conservation", "edits and no folds in a record of this trigger", record.trigger.clone()));
+        }
+        let before = &commit.branch[..commit.record];
+        let mut batches: BTreeMap<usize, BTreeMap<usize, Option<&str>>> = BTreeMap::new();
+        for (target, content) in commit.edits {
+            let at = position(target).unwrap_or_default();
+            let batch = batch_of(before, at).ok_or_else(|| Broken::new("conservation", "a target in a batch", target.clone()))?;
+            batches.entry(batch[0]).or_default().insert(at, content.as_deref());
+        }
+        if record.trigger == "recovery" {
+            return batches.iter().try_for_each(|(call, edits)| self.put_right(before, *call, edits, probes));
+        }
+        if batches.len() > 1 {
+            return Err(Broken::new("conservation", "peeks of one batch", format!("of {}", batches.len())));
+        }
+        Choices::of(before, record).held(self, commit, record, position, probes)?;
+        for (at, content) in batches.values().flatten() {
+            if !self.is_peek_line(commit, *at, *content) {
+                return Err(Broken::new("conservation", "the line of a due peek", before[*at].id().to_owned()));
+            }
+            probes.hit("peek retired at once");
+        }
+        Ok(())
+    }
+
+    /// Whether a due peek is replaced by exactly its line: one that was read, is shown raw, and that no fold touches.
+    fn is_peek_line(&self, commit: Commit<'_>, at: usize, content: Option<&str>) -> bool {
+        let before = &commit.branch[..commit.record];
+        let untouched = || batch_of(before, at).is_some_and(|batch| !batch.iter().any(|at| self.touches(*at)));
+        let is_line = content.is_some_and(|content| is_retired(&before[at], content));
+        is_line && at < last_read(commit) && untouched() && tale(before, at) == Tale::default()
+    }
+
+    /// A torn batch is shown whole again, or not at all, by the rule that has its turn.
+    fn put_right(&self, before: &[Entry], call: usize, edits: &BTreeMap<usize, Option<&str>>, probes: &mut Probes) -> Result<(), Broken> {
+        let wrong = |expected: &str, at: usize| Err(Broken::new("conservation", format!("a torn batch: {expected}"), before[at].id().to_owned()));
+        let batch = batch_of(before, call).unwrap_or_default();
+        let tales: BTreeMap<usize, Tale> = batch.iter().map(|at| (*at, tale(before, *at))).collect();
+        let put_right = tales.values().filter_map(|tale| tale.recovered).max();
+        let edited = tales.values().filter_map(|tale| tale.foreign).map(|(_, last)| last).max();
+        let (gone, shown): (Vec<usize>, Vec<usize>) = batch.iter().partition(|at| tales[*at].omitted);
+        if gone.is_empty() || shown.is_empty() || edited <= put_right || !batch.iter().any(|at| self.touches(*at)) {
+            return wrong("of a fold, and edited by somebody else since it was put right", call);
+        }
+        let carried = self.roots().find(|(_, known)| batch.contains(&known.carrier));
+        let shows = carried.is_some() == put_right.is_none();
+        let wanted: BTreeSet<usize> = if shows { gone } else { shown }.into_iter().collect();
+        if edits.keys().copied().collect::<BTreeSet<usize>>() != wanted {
+            return wrong("all that is missing is shown, or all that is shown is omitted", call);
+        }
+        for (at, content) in edits {
+            let entry = &before[*at];
+            let sound = match (content, carried) {
+                (None, _) => !shows,
+                (Some(content), Some((id, known))) if *at == known.carrier => shows && text_of(content).starts_with(&format!("⟦pi-fold {id} · ")),
+                (Some(content), Some((id, _))) if *at != call => shows && text_of(content) == line_of(id),
+                (Some(content), _) => shows && *content == entry.content().raw(),
+            };
+            if !sound {
+                return wrong("as the fold had it, its own content, or nothing", *at);
+            }
+        }
+        probes.when("recovery of a torn batch", put_right.is_none());
+        probes.when("torn batch given up", put_right.is_some());
         Ok(())
     }
 
@@ -271,7 +361,9 @@ impl Folds {
             };
             let shows = showing(replacement);
             let content = shows.content();
-            if let Some(id) = carriers.get(&at).filter(|id| made.contains(id.as_str())) {
+            let again = |id: &&String| tale(&branch[..commit.record], at).is_lost() && text_of(replacement).starts_with(&format!("⟦pi-fold {id} · "));
+            if let Some(id) = carriers.get(&at).filter(|id| made.contains(id.as_str()) || again(id)) {
+                probes.when("lost placeholder shown again", !made.contains(id.as_str()));
                 let block = content.blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
                 let known = &self.known[id];
                 placeholder(&block, id, known, record.bound().unwrap_or(0), entry, self.source_bytes(known, branch))?;
@@ -296,16 +388,18 @@ impl Folds {
             let is_first = is_first_show(record, promise, at, read);
             let is_clip = is_first || is_late_clip(entry, promise, at, read);
             let is_result = matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));
+            let is_peek = self.is_peek_line(commit, at, Some(replacement));
+            probes.when("peek retired in a commit", is_peek);
             probes.when("user message given back", gives_back);
             probes.when("result clipped", is_clip && !is_first && is_result);
             probes.when("user message clipped", is_clip && !is_first && !is_result);
             probes.when("first-show clip of a result", is_first && is_result);
             probes.when("first-show clip of a user message", is_first && !is_result);
             probes.when("first-show clip of a blacklisted result", is_first && is_blacklisted(entry, commit.settings));
-            if !is_line && !gives_back && !is_clip {
+            if !is_line && !gives_back && !is_clip && !is_peek {
                 return Err(Broken::new(
                     "conservation",
-                    "a replacement is a placeholder, a line beside one, a clip, or a user's own words given back",
+                    "a replacement is a placeholder, a line beside one, a clip, the line of a peek, or a user's own words given back",
                     format!("{target} gets {}", content.raw().chars().take(160).collect::<String>()),
                 ));
             }
@@ -351,7 +445,7 @@ pub(crate) fn showing(content: &str) -> Entry {
     Entry::parse(&format!(r#"{{"type":"custom_message","id":"","content":{content}}}"#)).expect("contents are JSON")
 }
 
-fn digest_of(content: &str) -> String {
+pub(crate) fn digest_of(content: &str) -> String {
     Digest::of(content.as_bytes()).to_string()
 }
 
@@ -458,6 +552,11 @@ pub fn recovery(before: &[Entry], written: &[Entry], probes: &mut Probes) -> Res
     Ok(())
 }
 
+/// The text of a content's last block.
+fn text_of(content: &str) -> String {
+    showing(content).content().blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy()
+}
+
 fn line_of(id: &str) -> String {
     // The line names its fold and nothing else, so another fold's line tells its shape.
     let other = FoldName::of(FoldKind::Tool, [], []).id(12);
@@ -498,6 +597,10 @@ fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entr
     if !framed {
         return wrong("bounded", "begins and ends with its own name", text);
     }
+    if let Some(words) = &known.supplied {
+        let said = text.splitn(3, '\n').nth(2).and_then(|rest| Some(rest.rsplit_once('\n')?.0));
+        return if said == Some(words) { Ok(()) } else { wrong("lossless", "what was supplied, verbatim", text) };
+    }
     let inner = &lines[2..lines.len() - 1];
     for line in inner {
         let (own, _) = line.split_once("| ").unwrap_or((line, ""));
@@ -531,7 +634,7 @@ fn is_ours(words: &str, children: &[String]) -> bool {
 }
 
 /// Where the last answer before a record stands: what comes before it was read by a model.
-fn last_read(commit: Commit<'_>) -> usize {
+pub(crate) fn last_read(commit: Commit<'_>) -> usize {
     commit.branch[..commit.record].iter().rposition(Entry::is_good_answer).unwrap_or(0)
 }
 
@@ -541,7 +644,7 @@ fn is_blacklisted(entry: &Entry, settings: &Settings) -> bool {
 
 /// Whether it is a cut before the first reading: only where a request would be too large, of what no model has read, and of the text at
 /// least 600 bytes, two thirds of them from its head. That its content is that cut is told already.
-fn is_first_show(record: &Record, promise: &Promised, at: usize, read: usize) -> bool {
+pub(crate) fn is_first_show(record: &Record, promise: &Promised, at: usize, read: usize) -> bool {
     let too_large = matches!(record.trigger.as_str(), "fence" | "overflow");
     promise.clip.is_some_and(|(head, tail)| {
         let all = head.saturating_add(tail);
@@ -809,5 +912,152 @@ mod tests {
         for probe in ["recovery of promised edits", "commit spread over boundaries", "promise ended by a foreign edit"] {
             assert!(probes.count(probe) > 0, "{probe}");
         }
+    }
+
+    fn line(json: &str) -> Entry {
+        Entry::parse(json).expect("an entry")
+    }
+
+    /// The branch with a fold of its first batch, then these entries and one answer.
+    fn folded(then: &[Entry]) -> (Vec<Entry>, String) {
+        let mut branch = branch();
+        let (one, id, _) = fold(FoldKind::Tool, "r1", &[&branch[2]], &[]);
+        let edits = [replacement("r1", text(&placeholder_of(&id)), "")];
+        branch.push(line(&record("band", &[&one], &edits).line().replace(r#""id":"c""#, r#""id":"c1""#)));
+        branch.push(edit("p1", &edits[0].1));
+        branch.extend(then.iter().cloned());
+        branch.push(entry("a9", r#"{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"on"}]}"#));
+        (branch, id)
+    }
+
+    /// What the checks say of a record after a branch whose folds are known.
+    fn judged_on(branch: &[Entry], trigger: &str, folds: &[&str], edits: &[Edit], probes: &mut Probes) -> Option<&'static str> {
+        let mut branch = branch.to_vec();
+        let position = |branch: &[Entry], id: &str| branch.iter().position(|entry| entry.id() == id);
+        let mut known = Folds::read(&branch, &|id| position(&branch, id));
+        branch.push(record(trigger, folds, edits));
+        let edits: Vec<(String, Option<String>)> = edits.iter().map(|(_, edit)| edit.clone()).collect();
+        let commit = Commit { branch: &branch, record: branch.len() - 1, edits: &edits, settings: &Settings::default() };
+        known.commit(commit, &|id| position(&branch, id), probes).err().map(|broken| broken.invariant)
+    }
+
+    #[test]
+    fn a_torn_batch_is_shown_whole_again_once_and_then_given_up() {
+        let mut probes = Probes::default();
+        let gone = ("r1".to_owned(), None);
+        let (torn, id) = folded(&[edit("f1", &gone)]);
+        let (whole, _) = folded(&[]);
+        let again = [replacement("r1", text(&placeholder_of(&id)), "")];
+        let mut said = |branch: &[Entry], edits: &[Edit]| judged_on(branch, "recovery", &[], edits, &mut probes);
+        assert_eq!(said(&torn, &again), None);
+        assert_eq!(said(&whole, &again), Some("conservation"), "nothing is torn");
+        assert_eq!(said(&torn, &[omission("a1")]), Some("conservation"), "given up at once");
+        assert_eq!(said(&torn, &[replacement("r1", text("words"), "")]), Some("conservation"), "something else");
+        assert_eq!(said(&torn, &[omission("a2")]), Some("conservation"), "a batch of no fold");
+        assert_eq!(said(&torn, &[again[0].clone(), omission("a1")]), Some("conservation"), "both ways");
+        let recovered = line(&record("recovery", &[], &again).line().replace(r#""id":"c""#, r#""id":"c2""#));
+        let (settled, _) = folded(&[edit("f1", &gone), recovered.clone()]);
+        assert_eq!(said(&settled, &again), Some("conservation"), "put right already");
+        let (twice, _) = folded(&[edit("f1", &gone), recovered, edit("f2", &gone)]);
+        assert_eq!(said(&twice, &again), Some("conservation"), "shown again a second time");
+        assert_eq!(said(&twice, &[omission("a1")]), None);
+        assert!(probes.count("recovery of a torn batch") == 1 && probes.count("torn batch given up") == 1);
+    }
+
+    #[test]
+    fn a_lost_placeholder_is_shown_again_once_inside_a_commit() {
+        let mut probes = Probes::default();
+        let other = ("r1".to_owned(), Some(text("what somebody else says")));
+        let (lost, id) = folded(&[edit("f1", &other)]);
+        let again = [replacement("r1", text(&placeholder_of(&id)), "")];
+        let mut said = |branch: &[Entry], edits: &[Edit]| judged_on(branch, "band", &[], edits, &mut probes);
+        assert_eq!(said(&lost, &again), None);
+        assert_eq!(said(&lost, &[replacement("r1", text("words"), "")]), Some("conservation"), "other words");
+        assert_eq!(said(&folded(&[]).0, &again), Some("conservation"), "it is not lost");
+        let shown = line(&record("band", &[], &again).line().replace(r#""id":"c""#, r#""id":"c2""#));
+        let (twice, _) = folded(&[edit("f1", &other), shown, edit("f2", &other)]);
+        assert_eq!(said(&twice, &again), Some("conservation"), "a second time");
+        assert_eq!(probes.count("lost placeholder shown again"), 1);
+    }
+
+    #[test]
+    fn a_peek_that_was_read_makes_way_for_exactly_its_line() {
+        use fold_runtime::agent::{Peek, peek_line};
+        let mut probes = Probes::default();
+        let line_of = |ephemeral| peek_line(&Peek { ephemeral, ..Peek::of("f_0123456789ab") }, Digest::of(b"x"));
+        let with = |line: &str| {
+            let mut branch = branch();
+            let result = serde_json::json!({"role": "toolResult", "toolCallId": "2", "toolName": "pi_fold_context",
+                "content": [{"type": "text", "text": format!("{}\n{line}", "x".repeat(9_000))}]});
+            branch[3] = entry("a2", &branch[3].field("message").expect("a message").replace("ls", "pi_fold_context"));
+            branch[4] = entry("r2", &result.to_string());
+            branch
+        };
+        let (due, kept) = (line_of(true), line_of(false));
+        let mut said =
+            |branch: &[Entry], trigger: &str, words: &str| judged_on(branch, trigger, &[], &[replacement("r2", text(words), "")], &mut probes);
+        assert_eq!((said(&with(&due), "peek", &due), said(&with(&due), "band", &due)), (None, None));
+        assert_eq!(said(&with(&due), "peek", &kept), Some("conservation"), "another line");
+        assert_eq!(said(&with(&kept), "peek", &kept), Some("conservation"), "a peek that stays");
+        assert_eq!(said(&with(&due)[..5], "peek", &due), Some("conservation"), "before it was read");
+        assert_eq!(said(&branch(), "peek", &due), Some("conservation"), "no peek at all");
+        assert_eq!((probes.count("peek retired at once"), probes.count("peek retired in a commit")), (1, 1));
+    }
+
+    fn decision(data: &str) -> Entry {
+        line(&format!(r#"{{"type":"custom","id":"d","customType":"pi-fold.decision","data":{data}}}"#))
+    }
+
+    /// The branch with this decision, and what the checks say of a fold of its first batch that says these words.
+    fn decided(data: &str, trigger: &str, brief: Option<&str>, words: &str, probes: &mut Probes) -> Option<&'static str> {
+        let mut branch = branch();
+        let (mut json, id, _) = fold(FoldKind::Tool, "r1", &[&branch[2]], &[]);
+        if let Some(brief) = brief {
+            json.insert_str(json.len() - 1, &format!(r#","brief":{}"#, serde_json::Value::from(brief)));
+        }
+        branch.push(entry("a4", r#"{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"on"}]}"#));
+        branch.push(decision(data));
+        let placed = placeholder_of(&id).replace("| quoted\n1 results", words);
+        judged_on(&branch, trigger, &[&json], &[replacement("r1", text(&placed), "")], probes)
+    }
+
+    #[test]
+    fn what_is_pinned_or_withdrawn_stays_raw_but_the_fence_ignores_what_was_withdrawn() {
+        let mut probes = Probes::default();
+        let mut said = |data: &str, trigger: &str| decided(data, trigger, None, "| words", &mut probes);
+        let pin = |ids: &str| format!(r#"{{"v":1,"verb":"pin","units":[{ids}]}}"#);
+        assert_eq!((said(&pin(r#""a1""#), "band"), said(&pin(r#""a1""#), "fence")), (Some("held"), Some("held")));
+        assert_eq!((said(&pin(r#""a2""#), "band"), said(&pin(r#""a1","no""#), "band")), (None, None), "another unit, or none");
+        let withdrawn = r#"{"v":1,"verb":"unmark","units":["a1"]}"#;
+        assert_eq!((said(withdrawn, "band"), said(withdrawn, "person")), (Some("held"), Some("held")));
+        assert_eq!(said(withdrawn, "fence"), None);
+        assert_eq!(said(&withdrawn.replace("a1", "a3"), "band"), None);
+        for probe in ["commit beside a pin", "commit beside a withdrawn mark", "urgent commit ignores a withdrawn mark"] {
+            assert!(probes.count(probe) > 0, "{probe}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_user_message_is_not_cut_even_before_it_was_read() {
+        let mut branch = branch();
+        let long = "x".repeat(9_000);
+        branch.push(entry("u2", &format!(r#"{{"role":"user","content":"{long}"}}"#)));
+        let cut = [clipped(&branch[6], 400, 200)];
+        assert_eq!(judged_on(&branch, "fence", &[], &cut, &mut Probes::default()), None);
+        branch.push(decision(r#"{"v":1,"verb":"pin","units":["u2"]}"#));
+        assert_eq!(judged_on(&branch, "fence", &[], &cut, &mut Probes::default()), Some("held"));
+    }
+
+    #[test]
+    fn a_supplied_brief_stands_verbatim_and_only_where_it_was_supplied() {
+        let mut probes = Probes::default();
+        let cut = r#"{"v":1,"verb":"cut","units":["a1"],"brief":"Ran the tests.\nAll pass."}"#;
+        let brief = "Ran the tests.\nAll pass.";
+        let mut said = |data: &str, brief: Option<&str>, words: &str| decided(data, "band", brief, words, &mut probes);
+        assert_eq!(said(cut, Some(brief), brief), None);
+        assert_eq!(said(cut, Some(brief), "| Ran the tests.\n| All pass."), Some("lossless"), "quoted");
+        assert_eq!(said(cut, None, "| words"), Some("lossless"), "left out");
+        assert_eq!(said(&cut.replace("a1", "a3"), Some(brief), brief), Some("lossless"), "supplied for others");
+        assert_eq!((probes.count("agreed cut folded"), probes.count("supplied brief shown")), (2, 2));
     }
 }

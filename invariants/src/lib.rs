@@ -11,6 +11,7 @@
 //! | [`probes`] | proof that a check was exercised: named counters that must not stay at zero |
 
 pub mod commit;
+mod others;
 pub mod owed;
 pub mod probes;
 pub mod reference;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 67] = [
+pub const PROBES: [&str; 77] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -52,6 +52,16 @@ pub const PROBES: [&str; 67] = [
     "compaction where nothing else makes room",
     "recovery of promised edits",
     "promise ended by a foreign edit",
+    "recovery of a torn batch",
+    "torn batch given up",
+    "lost placeholder shown again",
+    "peek retired at once",
+    "peek retired in a commit",
+    "commit beside a pin",
+    "commit beside a withdrawn mark",
+    "urgent commit ignores a withdrawn mark",
+    "agreed cut folded",
+    "supplied brief shown",
     "boundary dropped",
     "crash inside a commit",
     "fork into a commit",

@@ -4,15 +4,20 @@
 //! back to the entries, and a window that might be is built and weighed whole. It shares with the runtime what is not a decision: the
 //! view of an entry, Pi's projection, sizes, the band, and the texts that stand where originals were. `meter` counts and keeps the
 //! promises, `walk` finds units and marks, `lattice` makes folds and weighs windows, `clips` cuts what is not folded, `promises` derives
-//! what is promised and not written; here they become one verdict.
+//! what is promised and not written, `decisions` reads what was decided by others, `repairs` puts right what somebody else tore,
+//! `peeks` retires what was read; here they become one verdict.
 
 mod clips;
+pub(crate) mod decisions;
 mod lattice;
 mod meter;
+mod peeks;
 mod promises;
-mod walk;
+mod repairs;
+pub(crate) mod walk;
 
 use crate::commit::{Record, showing};
+use decisions::Decisions;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound};
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
@@ -52,7 +57,7 @@ pub enum Verdict {
     },
     /// One rewrite of what is shown.
     Commit {
-        /// `fence`, `band`, `overflow` or `person`.
+        /// `fence`, `band`, `overflow` or `person`; `recovery` for repairs and `peek` for the retirement of peeks.
         trigger: String,
         /// The record, then edits: older ones that are still promised, then its own, as many as may be written.
         drafts: Vec<Draft>,
@@ -70,14 +75,17 @@ pub enum Verdict {
 /// An edit by the position of its target: the new content, or an omission.
 type Edit = (usize, Option<String>);
 
+/// Entries and what they show from a record on, in its order.
+type Edits = Vec<(usize, Shown)>;
+
 /// The verdict on a branch under a model with this context window, in tokens.
 ///
 /// # Panics
 /// When the budget is too small for any decision; see [`Band::new`].
 pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment) -> Verdict {
     let band = Band::new(settings, window).expect("a budget worth managing");
-    let view = View::of(branch, settings, band, Meter::of(branch));
-    let decided = view.trigger(moment).and_then(|trigger| view.plan(trigger).map_err(Some));
+    let view = View::of(branch, settings, band, Meter::of(branch)).standing();
+    let decided = view.repairs().map_or_else(|| view.decided(moment), Ok);
     let mut edits = view.unwritten.clone();
     if let Ok(plan) = &decided {
         edits.retain(|(at, _)| plan.edits.iter().all(|(named, _)| named != at));
@@ -118,7 +126,7 @@ pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
 
 /// The commit records that count, by position: well formed, each fold called by what it lists and made of ripe units and known folds of
 /// the branch. Anything else under that name is nobody's record.
-fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
+pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
     let units = walk::units(branch);
     let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
     let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
@@ -180,7 +188,7 @@ struct Plan {
     trigger: &'static str,
     record: String,
     /// What the record promises, in its order.
-    edits: Vec<(usize, Shown)>,
+    edits: Edits,
     target: u64,
     after: u64,
 }
@@ -204,6 +212,11 @@ struct View<'a> {
     /// Position to unit.
     unit_of: BTreeMap<usize, usize>,
     newest_user: Option<usize>,
+    /// The records that count, by position.
+    records: BTreeMap<usize, Record>,
+    decisions: Decisions,
+    /// The window before this commit, with the folds that the records tell of.
+    standing: State,
 }
 
 impl<'a> View<'a> {
@@ -225,9 +238,41 @@ impl<'a> View<'a> {
         let newest_user = branch.iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
         let weights = branch.iter().map(|entry| Size::of_original(entry).weight()).collect();
         let unwritten = Vec::new();
-        let mut view = View { branch, settings, band, meter, context, shown, unwritten, compaction, weights, units, unit_of, newest_user };
+        let records = records(branch);
+        let decisions = Decisions::of(branch, &units, &records, false);
+        let standing = State { shown: BTreeMap::new(), folds: Vec::new(), roots: Vec::new() };
+        let mut view = View {
+            branch,
+            settings,
+            band,
+            meter,
+            context,
+            shown,
+            unwritten,
+            compaction,
+            weights,
+            units,
+            unit_of,
+            newest_user,
+            records,
+            decisions,
+            standing,
+        };
         view.promises();
         view
+    }
+
+    /// The same, but what was withdrawn and may still be is not: what a commit sees that cannot wait.
+    fn released(&self) -> View<'a> {
+        let mut view = View::of(self.branch, self.settings, self.band, Meter::of(self.branch));
+        view.decisions = Decisions::of(self.branch, &view.units, &view.records, true);
+        view.standing()
+    }
+
+    /// The same with the folds that the records tell of; nothing can be decided without.
+    fn standing(mut self) -> Self {
+        self.standing = self.stand();
+        self
     }
 
     fn least(&self) -> u64 {
@@ -235,7 +280,7 @@ impl<'a> View<'a> {
     }
 
     fn foreign(&self, at: usize) -> bool {
-        self.meter.foreign.contains(&at)
+        self.meter.foreign.contains_key(&at)
     }
 
     /// The newest user message or tool result that is shown.
@@ -247,6 +292,16 @@ impl<'a> View<'a> {
     /// What the original at `at` weighs.
     fn weight(&self, at: usize) -> u64 {
         self.weights[at]
+    }
+
+    /// What is done at a moment; else why nothing is, which is no word at all where all is quiet.
+    fn decided(&self, moment: Moment) -> Result<Plan, Option<&'static str>> {
+        let planned = self.trigger(moment).and_then(|trigger| {
+            let planned = if is_urgent(trigger) && !self.decisions.withdrawn.is_empty() { self.released().plan(trigger) } else { self.plan(trigger) };
+            planned.map_err(Some)
+        });
+        let at_a_boundary = matches!(moment, Moment::TurnEnd | Moment::Settling);
+        planned.or_else(|nothing| self.retirement().filter(|_| at_a_boundary).ok_or(nothing))
     }
 
     /// What a moment asks for; else why nothing is done, which is no word at all where all is quiet.
@@ -271,11 +326,12 @@ impl<'a> View<'a> {
     /// What a commit for this reason does, or why there is none.
     fn plan(&self, trigger: &'static str) -> Result<Plan, &'static str> {
         let target = self.band.target(self.immovable());
-        let start = self.standing();
+        let peeks = self.due_peeks();
+        let start = self.with_lines(self.standing.clone(), &peeks);
         let state = self.fold(&start, target, trigger == "person");
         let minted = &state.folds[start.folds.len()..];
         // A request that is too large may be clipped where nothing can be folded.
-        let too_large = matches!(trigger, "fence" | "overflow");
+        let too_large = is_urgent(trigger);
         if minted.is_empty() && !too_large {
             return Err(self.nothing());
         }
@@ -287,16 +343,30 @@ impl<'a> View<'a> {
         if too_large && (trigger == "overflow" || self.over_fence(self.estimate(&clipped))) {
             clipped = self.clip_unread(clipped);
         }
-        let edits = self.edits(&state, &clipped, start.folds.len());
-        if edits.is_empty() {
+        let (mut edits, mut rest) = self.edits(&state, &clipped, start.folds.len());
+        let lines: Edits = rest.extract_if(.., |(at, _)| peeks.contains(at)).collect();
+        if minted.is_empty() && rest.is_empty() {
             return Err(self.nothing());
         }
+        edits.extend(self.lost_placeholders(&state));
+        edits.extend(lines);
+        edits.extend(rest);
         Ok(Plan { trigger, record: self.record(trigger, minted, &edits), edits, target, after })
+    }
+
+    /// A record that makes no fold, with these edits.
+    fn without_folds(&self, trigger: &'static str, edits: Edits) -> Plan {
+        let mut state = self.standing.clone();
+        state.shown.extend(edits.iter().cloned());
+        let (target, after) = (self.band.target(self.immovable()), self.estimate(&state));
+        Plan { trigger, record: self.record(trigger, &[], &edits), edits, target, after }
     }
 
     /// Why there is nothing to fold.
     fn nothing(&self) -> &'static str {
-        let held = |unit: &Unit| unit.ripe.is_some() && self.held(unit) && unit.entries.iter().all(|at| self.shown.contains_key(at));
+        let held = |unit: &Unit| {
+            unit.kind == UnitKind::Batch && unit.ripe.is_some() && self.held(unit) && unit.entries.iter().all(|at| self.shown.contains_key(at))
+        };
         if self.units.iter().any(held) { "nothing but held" } else { "nothing ripe" }
     }
 
@@ -347,8 +417,9 @@ impl<'a> View<'a> {
         self.meter.if_freed(freed)
     }
 
-    /// Every entry whose shown content changes, in the order of the law; `minted` is where the new folds begin.
-    fn edits(&self, folded: &State, state: &State, minted: usize) -> Vec<(usize, Shown)> {
+    /// Every entry whose shown content changes, in the order of the law: what new folds change, then the rest; `minted` is where the new
+    /// folds begin.
+    fn edits(&self, folded: &State, state: &State, minted: usize) -> (Edits, Edits) {
         let mut order: Vec<usize> = Vec::new();
         for root in state.roots.iter().filter(|root| **root >= minted) {
             let fold = &state.folds[*root];
@@ -363,11 +434,14 @@ impl<'a> View<'a> {
             gone.sort_by_key(|at| (self.unit_of[at], std::cmp::Reverse(*at)));
             order.extend(gone);
         }
-        // What no new fold changed was clipped.
+        // What no new fold changed was clipped, or was a peek.
         let placed: BTreeSet<usize> = order.iter().copied().collect();
-        order.extend(state.shown.keys().filter(|at| !placed.contains(at)));
-        let changed = order.into_iter().filter(|at| self.content(state, *at) != self.shown[at].content.as_deref());
-        changed.map(|at| (at, state.shown[&at].clone())).collect()
+        let rest = state.shown.keys().copied().filter(|at| !placed.contains(at)).collect();
+        let changed = |order: Vec<usize>| {
+            let changed = order.into_iter().filter(|at| self.content(state, *at) != self.shown[at].content.as_deref());
+            changed.map(|at| (at, state.shown[&at].clone())).collect()
+        };
+        (changed(order), changed(rest))
     }
 
     /// Every entry in context that a fold, or one inside it, may have changed.
@@ -395,9 +469,15 @@ impl<'a> View<'a> {
         let parts: Vec<String> = fold.parts.iter().map(|at| pair(self.branch[*at].id(), &self.branch[*at].digest())).collect();
         let children: Vec<String> = fold.named.iter().map(|(id, digest)| pair(id, digest)).collect();
         let children = if fold.kind == FoldKind::Consolidated { format!(r#","children":[{}]"#, children.join(",")) } else { String::new() };
+        let supplied = fold.supplied.as_ref().map_or(String::new(), |words| format!(r#","brief":{}"#, json(words)));
         let (kind, carrier) = (fold.kind.name(), json(self.branch[fold.carrier].id()));
-        format!(r#"{{"id":"{}","kind":"{kind}","carrier":{carrier},"parts":[{}]{children}}}"#, fold.id, parts.join(","))
+        format!(r#"{{"id":"{}","kind":"{kind}","carrier":{carrier},"parts":[{}]{children}{supplied}}}"#, fold.id, parts.join(","))
     }
+}
+
+/// Whether the next request would be too large: such a commit cannot wait.
+fn is_urgent(trigger: &str) -> bool {
+    matches!(trigger, "fence" | "overflow")
 }
 
 /// An edit as a record promises it.

@@ -13,7 +13,7 @@ const LEAST: usize = 600;
 
 impl View<'_> {
     /// Whether an entry shows its own content, whole.
-    fn raw(&self, state: &State, at: usize) -> bool {
+    pub(super) fn raw(&self, state: &State, at: usize) -> bool {
         self.content(state, at) == Some(self.branch[at].content().raw())
     }
 
@@ -95,6 +95,7 @@ impl View<'_> {
             && self.raw(state, at)
             && !self.carries(state, at)
             && !self.foreign(at)
+            && !self.pinned_user(at)
             && self.weight(at) > self.least()
             && self.branch[at + 1..].iter().filter(|entry| entry.is_good_answer()).count() >= 8
     }
@@ -126,12 +127,12 @@ impl View<'_> {
     fn unread(&self, state: &State, at: usize) -> bool {
         let ripe = self.unit_of.get(&at).is_some_and(|unit| self.units[*unit].ripe.is_some());
         let speaks = matches!(self.branch[at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
-        speaks && !ripe && self.raw(state, at) && !self.foreign(at) && self.text_bytes(at) > LEAST
+        speaks && !ripe && !self.pinned_user(at) && self.raw(state, at) && !self.foreign(at) && self.text_bytes(at) > LEAST
     }
 }
 
 /// All text of a content, its blocks joined by a line end.
-fn text_of(content: Content<'_>) -> String {
+pub(super) fn text_of(content: Content<'_>) -> String {
     let texts = |content: Content<'_>| {
         let blocks = content.blocks().into_iter().filter(|block| block.kind == BlockKind::Text);
         blocks.filter_map(|block| Some(block.text()?.to_string_lossy())).collect::<Vec<String>>().join("\n")

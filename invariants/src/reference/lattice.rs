@@ -22,6 +22,8 @@ pub(super) struct Fold {
     pub(super) named: Vec<(String, Digest)>,
     /// Its placeholder.
     pub(super) text: String,
+    /// A brief that somebody supplied.
+    pub(super) supplied: Option<String>,
     /// The units it claims, at any depth, ascending.
     pub(super) units: Vec<usize>,
     /// Entries it hides, at any depth.
@@ -44,9 +46,9 @@ impl View<'_> {
     }
 
     /// The window before this commit, with the folds that the records on the branch tell of.
-    pub(super) fn standing(&self) -> State {
+    pub(super) fn stand(&self) -> State {
         let mut folds: Vec<Fold> = Vec::new();
-        for record in super::records(self.branch).values() {
+        for record in self.records.values() {
             let bound = record.bound().unwrap_or_else(|| self.bound());
             for fold in &record.folds {
                 let made = self.recorded(&folds, fold, bound);
@@ -65,12 +67,26 @@ impl View<'_> {
         let child = |id: &String| folds.iter().rposition(|fold| fold.id.as_str() == id).expect("a known fold");
         let children: Vec<usize> = fold.children.iter().map(|(id, _)| child(id)).collect();
         let name = fold.name().expect("called by what it lists");
-        let made = self.mint(folds, fold.kind().expect("of a known kind"), place(&fold.carrier), parts, children, bound);
+        let kind = fold.kind().expect("of a known kind");
+        let made = self.mint(folds, kind, place(&fold.carrier), parts, (children, bound, fold.brief.clone()));
         Fold { id: name.id(fold.id.len() - 2), name: name.digest(), ..made }
     }
 
-    /// Names a fold among `known` ones and writes its placeholder.
-    pub(super) fn mint(&self, known: &[Fold], kind: FoldKind, carrier: usize, parts: Vec<usize>, children: Vec<usize>, bound: usize) -> Fold {
+    /// A fold with the placeholder that it would be given under this bound.
+    pub(super) fn said_again(&self, state: &State, fold: &Fold, bound: usize) -> Fold {
+        let text = self.text(&state.folds, fold, bound);
+        Fold { text, ..fold.clone() }
+    }
+
+    /// A new leaf of these units. What was supplied for them is what it says.
+    pub(super) fn mint_leaf(&self, known: &[Fold], kind: FoldKind, carrier: usize, parts: Vec<usize>, units: &[usize]) -> Fold {
+        self.mint(known, kind, carrier, parts, (Vec::new(), self.bound(), self.supplied(units)))
+    }
+
+    /// Names a fold among `known` ones and writes its placeholder, given its children, the characters of its brief, and the brief if
+    /// somebody supplied one.
+    fn mint(&self, known: &[Fold], kind: FoldKind, carrier: usize, parts: Vec<usize>, rest: (Vec<usize>, usize, Option<String>)) -> Fold {
+        let (children, bound, supplied) = rest;
         let mut units: BTreeSet<usize> = parts.iter().map(|at| self.unit_of[at]).filter(|unit| self.units[*unit].kind.foldable()).collect();
         let mut hides: BTreeSet<usize> = parts.iter().copied().collect();
         for child in &children {
@@ -80,11 +96,16 @@ impl View<'_> {
         let units: Vec<usize> = units.into_iter().collect();
         let named: Vec<(String, Digest)> = children.iter().map(|child| (known[*child].id.to_string(), known[*child].name)).collect();
         let (id, name) = self.name(known, kind, &parts, &named);
-        let text = self.brief(known, &parts, &children, bound);
-        let (first, last) = (hides.first().expect("a fold hides something"), hides.last().expect("a fold hides something"));
-        let text = placeholder(&id, kind, hides.len(), self.branch[*first].id(), self.branch[*last].id(), &text);
         let depth = 1 + children.iter().map(|child| known[*child].depth).max().unwrap_or(0);
-        Fold { id, name, kind, carrier, parts, children, named, text, units, hides, depth }
+        let fold = Fold { id, name, kind, carrier, parts, children, named, text: String::new(), supplied, units, hides, depth };
+        Fold { text: self.text(known, &fold, bound), ..fold }
+    }
+
+    /// The placeholder of a fold.
+    fn text(&self, known: &[Fold], fold: &Fold, bound: usize) -> String {
+        let words = fold.supplied.clone().unwrap_or_else(|| self.brief(known, &fold.parts, &fold.children, bound));
+        let (first, last) = (fold.hides.first().expect("a fold hides something"), fold.hides.last().expect("a fold hides something"));
+        placeholder(&fold.id, fold.kind, fold.hides.len(), self.branch[*first].id(), self.branch[*last].id(), &words)
     }
 
     fn name(&self, known: &[Fold], kind: FoldKind, parts: &[usize], children: &[(String, Digest)]) -> (FoldId, Digest) {
@@ -173,7 +194,8 @@ impl View<'_> {
     fn hide(&self, state: &mut State, users: impl Iterator<Item = usize>, carrier: usize) -> Vec<usize> {
         let mut hidden = Vec::new();
         for at in users {
-            let free = at != carrier && Some(at) != self.newest_user && !self.foreign(at) && self.content(state, at).is_some();
+            let free =
+                at != carrier && Some(at) != self.newest_user && !self.foreign(at) && !self.pinned_user(at) && self.content(state, at).is_some();
             if free && self.words_above_limit(state, Some(carrier)) {
                 self.show(state, at, Shown::NOTHING);
                 hidden.push(at);
@@ -229,7 +251,7 @@ impl View<'_> {
         }
         parts.extend(self.hide(&mut next, mark.users.iter().copied(), mark.carrier));
         parts.sort_unstable();
-        let fold = self.mint(&state.folds, mark.kind, mark.carrier, parts, Vec::new(), self.bound());
+        let fold = self.mint_leaf(&state.folds, mark.kind, mark.carrier, parts, &mark.units);
         self.adopt(state, next, fold)
     }
 
@@ -245,7 +267,7 @@ impl View<'_> {
     fn riders(&self, state: &State, left: &Fold, right: &Fold) -> Option<Vec<usize>> {
         let (last, first) = (left.units[left.units.len() - 1], right.units[0]);
         let between: Vec<usize> = (last + 1..first).collect();
-        let apart = |unit: &Unit| unit.kind == UnitKind::Ender || self.held(unit) || unit.ripe.is_none();
+        let apart = |unit: &Unit| unit.kind == UnitKind::Ender || self.keeps_apart(unit) || unit.ripe.is_none();
         let places = *self.units[last].entries.last().expect("a unit has entries")..self.units[first].entries[0];
         // By place, since an edit may aim at what no unit holds.
         if between.iter().any(|unit| apart(&self.units[*unit])) || places.into_iter().any(|at| self.foreign(at)) {
@@ -264,7 +286,8 @@ impl View<'_> {
         let claimed =
             |fold: &Fold| self.entries(&fold.units).into_iter().chain(fold.hides.iter().copied()).chain([fold.carrier]).collect::<Vec<usize>>();
         let touched = |fold: &&Fold| claimed(fold).into_iter().any(|at| self.foreign(at));
-        if children.iter().any(touched) {
+        let pinned = |fold: &&Fold| self.decisions.pinned_folds.contains(fold.id.as_str());
+        if children.iter().any(touched) || children.iter().any(pinned) {
             return None;
         }
         let mut riders = Vec::new();
@@ -274,6 +297,9 @@ impl View<'_> {
         let calls = |carrier: usize| self.batch(carrier).map(|batch| batch.entries[0]);
         let lightest = children.iter().filter_map(|child| Some((calls(child.carrier)?, child.carrier))).min_by_key(|(calls, _)| self.weight(*calls));
         let carrier = lightest.map_or(children[0].carrier, |(_, carrier)| carrier);
+        if self.pinned_user(carrier) {
+            return None;
+        }
 
         let mut next = state.clone();
         let mut parts = self.entries(&riders);
@@ -295,7 +321,7 @@ impl View<'_> {
         let users = range.filter(|at| self.branch[*at].kind() == &Kind::Message(Role::User));
         parts.extend(self.hide(&mut next, users, carrier));
         parts.sort_unstable();
-        let fold = self.mint(&state.folds, FoldKind::Consolidated, carrier, parts, group.to_vec(), self.bound());
+        let fold = self.mint(&state.folds, FoldKind::Consolidated, carrier, parts, (group.to_vec(), self.bound(), None));
         self.adopt(state, next, fold)
     }
 

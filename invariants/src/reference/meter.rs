@@ -3,7 +3,7 @@
 use crate::commit::Promised;
 use fold_runtime::journal::{Assistant, Digest, Entry, Kind, Role, StopReason};
 use fold_runtime::window::{Band, IMAGE_TOKENS, Rate, Size, projection};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What was counted and what came since.
 #[derive(Default)]
@@ -22,10 +22,10 @@ pub(super) struct Meter {
     errors: Vec<u64>,
     /// Whether no good answer has followed the newest change of what is shown.
     pub(super) waiting: bool,
-    /// What entries brought since the newest record, if there is one.
+    /// What entries brought since the newest record that is neither a recovery nor a peek's, if there is one.
     pub(super) since_record: Option<Size>,
-    /// Entries that somebody else edited.
-    pub(super) foreign: BTreeSet<usize>,
+    /// Entries that somebody else edited: where they were first and last.
+    pub(super) foreign: BTreeMap<usize, (usize, usize)>,
     /// What records promise and nothing has ended, by the position of the target.
     pub(super) promises: BTreeMap<usize, Promise>,
 }
@@ -61,7 +61,9 @@ impl Meter {
                 Kind::Message(Role::Assistant(answer)) if entry.is_good_answer() => meter.answer(at, entry, answer),
                 Kind::ModelChange { model } => meter.model(model.to_string_lossy()),
                 Kind::Custom { .. } if records.contains_key(&at) => {
-                    meter.since_record = Some(Size::default());
+                    if !matches!(records[&at].trigger.as_str(), "recovery" | "peek") {
+                        meter.since_record = Some(Size::default());
+                    }
                     meter.change();
                     for (index, edit) in records[&at].edits.iter().enumerate() {
                         if let Some(target) = places.get(&*edit.target) {
@@ -73,7 +75,7 @@ impl Meter {
                     let Some(&target) = places.get(&**target) else { continue };
                     match meter.promises.get_mut(&target) {
                         Some(promise) if promise.kept_by(entry) => promise.kept = true,
-                        _ => meter.edit(target, &branch[target], entry, omits && omittable(branch, target)),
+                        _ => meter.edit(at, target, &branch[target], entry, omits && omittable(branch, target)),
                     }
                 }
                 Kind::Compaction { .. } => meter.compact(at, branch, &places),
@@ -143,10 +145,10 @@ impl Meter {
     }
 
     /// An edit that keeps no promise: the host's, or somebody else's.
-    fn edit(&mut self, at: usize, target: &Entry, edit: &Entry, hosts: bool) {
+    fn edit(&mut self, place: usize, at: usize, target: &Entry, edit: &Entry, hosts: bool) {
         self.promises.remove(&at);
         if !hosts {
-            self.foreign.insert(at);
+            self.foreign.entry(at).or_insert((place, place)).1 = place;
         }
         self.change();
         let Some(old) = self.shown.get(&at).copied() else { return };

@@ -3,7 +3,6 @@
 use super::lattice::State;
 use super::meter::Promise;
 use super::{Shown, View};
-use crate::commit::Record;
 use fold_runtime::journal::Digest;
 
 impl View<'_> {
@@ -16,10 +15,11 @@ impl View<'_> {
         if promises.values().all(|promise| promise.kept) {
             return;
         }
-        let (standing, records) = (self.standing(), super::records(self.branch));
+        let standing = self.stand();
         let mut unwritten = Vec::new();
         for (at, promise) in promises.into_iter().filter(|(_, promise)| !promise.kept) {
-            let derived = self.derived(&standing, &records[&promise.place.0], at, &promise);
+            let bound = self.records[&promise.place.0].bound().unwrap_or_else(|| self.bound());
+            let derived = self.derived(&standing, bound, at, &promise);
             // Nobody knows the words of a promise that cannot be derived, but they are not the entry's own.
             let content = derived.clone().unwrap_or(Some(String::new()));
             self.shown.insert(at, Shown { content, size: promise.size(), clip: None });
@@ -30,20 +30,18 @@ impl View<'_> {
     }
 
     /// The promised content, or omission; `None` where it cannot be told any more.
-    fn derived(&self, standing: &State, record: &Record, at: usize, promise: &Promise) -> Option<Option<String>> {
+    fn derived(&self, standing: &State, bound: usize, at: usize, promise: &Promise) -> Option<Option<String>> {
         let Some(promised) = &promise.edit.sha256 else { return Some(None) };
-        let inside = |id: &str| record.folds.iter().any(|fold| fold.children.iter().any(|(child, _)| child == id));
-        let made = |id: &str| record.folds.iter().any(|fold| fold.id == id) && !inside(id);
-        let mut folds = standing.folds.iter().filter(|fold| made(fold.id.as_str()));
-        let content = if let Some((head, tail)) = promise.edit.clip {
-            self.clipped(at, head, tail)?
-        } else if let Some(fold) = folds.clone().find(|fold| fold.carrier == at) {
-            self.carried(fold)
-        } else if let Some(fold) = folds.find(|fold| self.beside(fold).contains(&at)) {
-            self.line(fold)
-        } else {
-            self.branch[at].content().raw().to_owned()
-        };
-        (Digest::of(content.as_bytes()).to_string() == *promised).then_some(Some(content))
+        let is_it = |content: &String| Digest::of(content.as_bytes()).to_string() == *promised;
+        if let Some((head, tail)) = promise.edit.clip {
+            return self.clipped(at, head, tail).filter(is_it).map(Some);
+        }
+        let carried = standing.folds.iter().filter(|fold| fold.carrier == at);
+        // By the bound of this record, and, where a model with another window made the fold, by that of its own.
+        let again = carried.clone().map(|fold| self.carried(&self.said_again(standing, fold, bound)));
+        let first = carried.map(|fold| self.carried(fold));
+        let lines = standing.folds.iter().filter(|fold| self.beside(fold).contains(&at)).map(|fold| self.line(fold));
+        let own = self.branch[at].content().raw().to_owned();
+        again.chain(first).chain(lines).chain(self.retired(at)).chain([own]).find(is_it).map(Some)
     }
 }

@@ -6,16 +6,16 @@ use fold_runtime::journal::{BlockKind, Entry, Kind, Role, Text};
 use std::collections::BTreeSet;
 
 /// What is folded whole, passed over whole, or ends a run.
-pub(super) struct Unit {
-    pub(super) kind: UnitKind,
+pub(crate) struct Unit {
+    pub(crate) kind: UnitKind,
     /// Positions, ascending.
-    pub(super) entries: Vec<usize>,
+    pub(crate) entries: Vec<usize>,
     /// The first good answer after its last entry.
-    pub(super) ripe: Option<usize>,
+    pub(crate) ripe: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnitKind {
+pub(crate) enum UnitKind {
     User,
     Custom,
     Answer,
@@ -25,7 +25,7 @@ pub(super) enum UnitKind {
 }
 
 impl UnitKind {
-    pub(super) fn foldable(self) -> bool {
+    pub(crate) fn foldable(self) -> bool {
         matches!(self, UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
     }
 }
@@ -53,7 +53,7 @@ pub(super) fn editable(entry: &Entry) -> bool {
 }
 
 /// All units of a branch, in order of their first entry.
-pub(super) fn units(branch: &[Entry]) -> Vec<Unit> {
+pub(crate) fn units(branch: &[Entry]) -> Vec<Unit> {
     let mut units = Vec::new();
     let mut taken: BTreeSet<usize> = BTreeSet::new();
     for (at, entry) in branch.iter().enumerate() {
@@ -108,9 +108,16 @@ fn answer(branch: &[Entry], at: usize) -> (UnitKind, Vec<usize>) {
 }
 
 impl View<'_> {
-    /// Whether a batch has a result of a tool that is never folded.
+    /// Whether it is kept raw by choice: a batch with a result of a tool that is never folded, what is pinned, what was withdrawn.
     pub(super) fn held(&self, unit: &Unit) -> bool {
-        unit.kind == UnitKind::Batch && unit.entries.iter().any(|at| self.blacklisted(*at))
+        let index = self.unit_of[&unit.entries[0]];
+        let chosen = self.decisions.pinned.contains(&index) || self.decisions.withdrawn.contains(&index);
+        chosen || unit.kind == UnitKind::Batch && unit.entries.iter().any(|at| self.blacklisted(*at))
+    }
+
+    /// Whether it is held and ends runs and groups.
+    pub(super) fn keeps_apart(&self, unit: &Unit) -> bool {
+        unit.kind != UnitKind::User && self.held(unit)
     }
 
     /// Whether it is a result of such a tool.
@@ -121,13 +128,13 @@ impl View<'_> {
         }
     }
 
-    /// The moment a unit is walked: when it ripened, or the newest compaction after which the walk began anew. `None` for a unit that is
-    /// unripe or not wholly in what the compaction kept.
+    /// The moment a unit is walked: when it ripened, or the newest compaction or decision after which the walk began anew. `None` for a
+    /// unit that is unripe or not wholly in what the compaction kept.
     fn walked(&self, unit: &Unit) -> Option<usize> {
-        let ripe = unit.ripe?;
-        let Some(compaction) = self.compaction else { return Some(ripe) };
+        let walked = unit.ripe?.max(self.decisions.rewalked.unwrap_or(0));
+        let Some(compaction) = self.compaction else { return Some(walked) };
         let kept = self.context.iter().copied().min().unwrap_or(compaction);
-        unit.entries.iter().all(|at| *at >= kept).then_some(ripe.max(compaction))
+        unit.entries.iter().all(|at| *at >= kept).then_some(walked.max(compaction))
     }
 
     /// All pending marks, in order; `taken` are entries that folds hide or that carry placeholders.
@@ -135,9 +142,22 @@ impl View<'_> {
         let mut marks: Vec<Mark> = Vec::new();
         // Whether the cut that closed last, with nothing between that ends a run, is still pending.
         let (mut run, mut joins) = (Run::default(), false);
+        let mut agreed_to = None;
         for (index, unit) in self.units.iter().enumerate() {
             let Some(as_of) = self.walked(unit) else { continue };
-            if unit.kind == UnitKind::Ender || self.held(unit) || claimed.contains(&index) {
+            if agreed_to.is_some_and(|last| index <= last) {
+                continue;
+            }
+            if let Some(cut) = self.agreed(index, claimed) {
+                self.trap(&mut marks, joins, std::mem::take(&mut run), as_of);
+                joins = false;
+                if let Some(mark) = self.close_agreed(cut, taken) {
+                    marks.push(mark);
+                    agreed_to = cut.last().copied();
+                    continue;
+                }
+            }
+            if unit.kind == UnitKind::Ender || self.keeps_apart(unit) || claimed.contains(&index) {
                 self.trap(&mut marks, joins, std::mem::take(&mut run), as_of);
                 joins = false;
             } else if unit.kind == UnitKind::User {
@@ -152,6 +172,25 @@ impl View<'_> {
             }
         }
         marks
+    }
+
+    /// The agreed cut that begins with this unit, if all its units may be folded now.
+    fn agreed(&self, first: usize, claimed: &BTreeSet<usize>) -> Option<&Vec<usize>> {
+        let cut = self.decisions.cuts.iter().find(|cut| cut[0] == first)?;
+        let free = |index: &usize| {
+            let unit = &self.units[*index];
+            self.walked(unit).is_some() && !self.held(unit) && !claimed.contains(index)
+        };
+        cut.iter().all(free).then_some(cut)
+    }
+
+    /// An agreed cut as a mark, if it has a carrier.
+    fn close_agreed(&self, cut: &[usize], taken: &BTreeSet<usize>) -> Option<Mark> {
+        let last = cut[cut.len() - 1];
+        let users = (cut[0]..last).filter(|unit| self.units[*unit].kind == UnitKind::User).map(|unit| self.units[unit].entries[0]);
+        let run = Run { units: cut.to_vec(), users: users.filter(|at| !taken.contains(at)).collect() };
+        let carrier = self.carrier(&run, self.walked(&self.units[last])?)?;
+        Some(Mark { kind: self.kind(&run), carrier, units: run.units, users: run.users })
     }
 
     /// What becomes of a remainder: it joins the cut before it, closes alone, or stays raw.
@@ -179,7 +218,7 @@ impl View<'_> {
             return None;
         }
         let kind = self.kind(run);
-        let fold = self.mint(&[], kind, carrier, parts, Vec::new(), self.bound());
+        let fold = self.mint_leaf(&[], kind, carrier, parts, &run.units);
         let calls = self.batch(carrier).map_or(0, |batch| self.weight(batch.entries[0]));
         let lines = self.batch(carrier).map_or(0, |batch| (batch.entries.len() - 2) * result_line(&fold.id).len());
         let shown = calls + fold.text.len() as u64 + lines as u64;
@@ -201,7 +240,7 @@ impl View<'_> {
         }
         let newest = self.branch[..as_of].iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
         let customs = run.units.iter().filter(|unit| self.units[**unit].kind == UnitKind::Custom).map(|unit| self.units[*unit].entries[0]);
-        run.users.iter().copied().filter(|user| Some(*user) != newest).chain(customs).min()
+        run.users.iter().copied().filter(|user| Some(*user) != newest && !self.pinned_user(*user)).chain(customs).min()
     }
 
     /// The batch of a carrier that is a tool result.

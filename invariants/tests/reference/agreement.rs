@@ -2,11 +2,12 @@
 
 use crate::world::{Call, World, lines, text};
 use fold_invariants::reference::{Moment, Verdict, decide, occupancy, overlay};
+use fold_runtime::agent::{Peek, peek};
 use fold_runtime::config::Settings;
-use fold_runtime::journal::Kind;
-use fold_runtime::session::{Decision, Draft, Session};
+use fold_runtime::journal::{Entry, Kind, Role};
+use fold_runtime::session::{Decided, Decision, Draft, Session};
 
-fn verdict(decision: Decision) -> Verdict {
+pub fn verdict(decision: Decision) -> Verdict {
     match decision {
         Decision::Quiet => Verdict::Quiet,
         Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
@@ -40,10 +41,16 @@ pub struct Habits {
     pub foreign: usize,
     pub compactions: usize,
     pub switches: usize,
+    pub moments: usize,
+    pub torn: usize,
+    pub pins: usize,
+    pub unmarks: usize,
+    pub cuts: usize,
+    pub peeks: usize,
 }
 
 /// A step of an agent after what a person or an extension said, and what the world does besides.
-pub fn turn(world: &mut World, habits: Habits) {
+pub fn turn(world: &mut World, habits: Habits, session: &Session) {
     if world.in_thousand(habits.systems) {
         world.message(r#"{"role":"system","content":"be good"}"#);
     }
@@ -74,9 +81,10 @@ pub fn turn(world: &mut World, habits: Habits) {
             world.entry(&format!(r#""type":"model_change","provider":"p","modelId":"{model}""#));
         }
     }
-    step(world, habits);
-    if world.in_thousand(habits.foreign) {
-        let target = world.any(60);
+    decide_something(world, habits, session);
+    step(world, habits, session);
+    let folded = world.in_thousand(habits.torn).then(|| folded(world, session)).flatten();
+    if let Some(target) = folded.or_else(|| world.in_thousand(habits.foreign).then(|| world.any(60))) {
         let replacement = if world.in_thousand(500) { "null".to_owned() } else { format!(r#"{{"content":[{}]}}"#, text(&lines(700))) };
         world.entry(&format!(r#""type":"context_edit","targetId":"{target}","replacement":{replacement}"#));
     }
@@ -86,7 +94,54 @@ pub fn turn(world: &mut World, habits: Habits) {
     }
 }
 
-fn step(world: &mut World, habits: Habits) {
+/// Something that a fold hides, or the message before it.
+fn folded(world: &mut World, session: &Session) -> Option<String> {
+    let folds: Vec<&str> = session.folds().map(|(id, _)| id).collect();
+    let fold = folds.get(world.below(folds.len().max(1)))?;
+    let hidden = session.hidden(fold)?;
+    let id = hidden[world.below(hidden.len())].to_owned();
+    let back = world.in_thousand(300);
+    let at = world.branch.iter().position(|entry| entry.id() == id)?;
+    let before = world.branch[..at].iter().rfind(|entry| matches!(entry.kind(), Kind::Message(_)));
+    Some(before.filter(|_| back).map_or(id, |entry| entry.id().to_owned()))
+}
+
+/// A pin, a withdrawal or a cut; most of them count.
+fn decide_something(world: &mut World, habits: Habits, session: &Session) {
+    let begins = |entry: &&Entry| matches!(entry.kind(), Kind::CustomMessage | Kind::Message(Role::Assistant(_)));
+    let units: Vec<String> = world.branch.iter().filter(begins).map(|entry| entry.id().to_owned()).collect();
+    let some = |world: &mut World, most: usize| {
+        let from = units.len().saturating_sub(1 + world.below(60));
+        let many = 1 + world.below(most);
+        units[from..].iter().take(many).cloned().collect::<Vec<String>>()
+    };
+    if world.in_thousand(habits.pins) {
+        let folds: Vec<String> = session.folds().filter(|_| world.in_thousand(100)).map(|(id, _)| id.to_owned()).collect();
+        let units = if world.in_thousand(300) { vec![world.any(80)] } else { some(world, 2) };
+        let decided = if world.in_thousand(700) { Decided::Pin { units, folds } } else { Decided::Unpin { units, folds } };
+        world.decision(&decided);
+    }
+    if world.in_thousand(habits.unmarks) {
+        let units = some(world, 6);
+        world.decision(&Decided::Unmark { units });
+    }
+    if world.in_thousand(habits.cuts) {
+        let units = some(world, 5);
+        let brief = world.in_thousand(500).then(|| format!("What {} was about.\nNothing else.", units.len()));
+        world.decision(&Decided::Cut { units, brief });
+    }
+}
+
+/// A peek's answer, where there is something to peek at.
+fn peeked(world: &mut World, session: &Session) -> Option<String> {
+    let folds: Vec<&str> = session.folds().map(|(id, _)| id).collect();
+    let id = (*folds.get(world.below(folds.len().max(1)))?).to_owned();
+    let bytes = 1_024 + world.below(12_000);
+    let asked = Peek { bytes, ephemeral: world.in_thousand(800), ..Peek::of(&id) };
+    peek(session, &asked, None, 100_000).ok()
+}
+
+fn step(world: &mut World, habits: Habits, session: &Session) {
     let calls: Vec<Call> = (0..world.below(4))
         .map(|index| {
             let tool = ["bash", "bash", "bash", "read", "keep", "pi_fold_context"][world.below(6)];
@@ -103,10 +158,19 @@ fn step(world: &mut World, habits: Habits) {
     for (id, tool, _) in calls {
         let size = if world.in_thousand(200) { world.below(20_000) } else { world.below(2_500) };
         let (image, is_error) = (world.image(habits.images), world.in_thousand(200));
+        let peeked = (tool == "pi_fold_context" && world.in_thousand(habits.peeks)).then(|| peeked(world, session)).flatten();
         if !world.in_thousand(habits.irregular) {
-            world.result(&id, &tool, &format!("{}{image}", text(&lines(size))), is_error);
+            world.result(&id, &tool, &format!("{}{image}", text(&peeked.unwrap_or_else(|| lines(size)))), is_error);
         }
     }
+}
+
+/// Mostly a turn's end.
+fn moment(world: &mut World, habits: Habits) -> Moment {
+    if !world.in_thousand(habits.moments) {
+        return Moment::TurnEnd;
+    }
+    [Moment::Settling, Moment::Request, Moment::Refused, Moment::Asked][world.below(4)]
 }
 
 /// Asks both at this moment; answers with the verdict they share.
@@ -127,28 +191,17 @@ fn agree(seed: u64, turns: usize, window: u64, options: &str, habits: Habits) ->
     let mut session = Session::open(&[], &settings, window).expect("a budget");
     let (mut seen, mut commits) = (0, 0);
     for number in 0..turns {
-        turn(&mut world, habits);
+        turn(&mut world, habits, &session);
         world.branch[seen..].iter().for_each(|entry| session.observe(entry));
         seen = world.branch.len();
         let place = format!("seed {seed}, turn {number}, {seen} entries");
-        let moment = match world.below(24) {
-            0 => Moment::Asked,
-            1 => Moment::Refused,
-            2 | 3 => Moment::Request,
-            4 => Moment::Settling,
-            _ => Moment::TurnEnd,
-        };
-        match shared(&session, &world, &settings, window, moment, &place) {
-            Verdict::Commit { drafts, .. } => {
-                let afresh = Session::open(&world.branch, &settings, window).expect("a budget");
-                assert!(verdict(afresh.boundary(moment)) == verdict(session.boundary(moment)), "a session opened afresh: {place}");
-                // One commit in four is cut off.
-                let written = if world.in_thousand(250) { 1 + world.below(drafts.len()) } else { drafts.len() };
-                world.apply(&drafts[..written]);
-                commits += 1;
-            }
-            Verdict::Recovery { drafts, .. } => world.apply(&drafts),
-            Verdict::Quiet | Verdict::Deferred(_) => {}
+        let moment = moment(&mut world, habits);
+        let shared = shared(&session, &world, &settings, window, moment, &place);
+        if let Verdict::Commit { drafts, .. } | Verdict::Recovery { drafts, .. } = &shared {
+            let afresh = Session::open(&world.branch, &settings, window).expect("a budget");
+            assert!(verdict(afresh.boundary(moment)) == verdict(session.boundary(moment)), "a session opened afresh: {place}");
+            world.apply(drafts);
+            commits += usize::from(matches!(shared, Verdict::Commit { .. }));
         }
     }
     commits
@@ -227,6 +280,12 @@ fn they_agree_on_everything_a_session_may_do() {
         foreign: 20,
         compactions: 5,
         switches: 5,
+        moments: 50,
+        torn: 50,
+        pins: 20,
+        unmarks: 20,
+        cuts: 30,
+        peeks: 300,
     };
     all_agree(20_000, &options(2, 2_000, r#","blacklistAutoFoldTools":["keep"]"#), habits);
     all_agree(16_000, &options(3, 1_000, r#","toolFoldThreshold":0.9"#), habits);
@@ -237,6 +296,7 @@ fn they_agree_on_everything_a_session_may_do() {
 fn they_agree_whatever_the_habits() {
     let number = |name, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (from, seeds) = (number("AGREE_FROM", 313), number("AGREE_SEEDS", 4));
+    let turns = usize::try_from(number("AGREE_TURNS", 220)).expect("a number of turns");
     for seed in from..from + seeds {
         let mut draw = World::new(seed);
         let mut pick = |choices: &[usize]| choices[draw.below(choices.len())];
@@ -254,12 +314,18 @@ fn they_agree_whatever_the_habits() {
             foreign: pick(&[0, 10, 100]),
             compactions: pick(&[0, 0, 10, 50]),
             switches: pick(&[0, 0, 10, 100]),
+            moments: pick(&[0, 30, 200]),
+            torn: pick(&[0, 0, 20, 200]),
+            pins: pick(&[0, 0, 10, 50]),
+            unmarks: pick(&[0, 0, 20, 100]),
+            cuts: pick(&[0, 0, 30, 200]),
+            peeks: pick(&[0, 300, 900]),
         };
         let window = pick(&[10_000, 12_000, 20_000, 40_000]) as u64;
         let clips = pick(&[0, 50, 90]);
         let held = [r#","blacklistAutoFoldTools":["keep"]"#, ""][pick(&[0, 1])];
         let options = options(pick(&[2, 2, 3, 4]), pick(&[300, 1_000, 3_000, 8_000]), &format!(r#","toolFoldThreshold":0.{clips:02}{held}"#));
-        agree(seed, 220, window, &options, habits);
+        agree(seed, turns, window, &options, habits);
     }
 }
 

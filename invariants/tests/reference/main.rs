@@ -1,6 +1,7 @@
 //! The naive reference: alone on branches small enough to know the verdict by hand, and beside the runtime on long ones.
 
 mod agreement;
+mod others;
 mod promises;
 mod verdicts;
 mod world;

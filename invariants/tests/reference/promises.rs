@@ -7,7 +7,7 @@ use fold_invariants::probes::Probes;
 use fold_invariants::reference::{Moment, Verdict, decide, occupancy, overlay};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind};
-use fold_runtime::session::Draft;
+use fold_runtime::session::{Draft, Session};
 use fold_runtime::window::projection;
 use std::collections::BTreeSet;
 
@@ -313,7 +313,8 @@ fn a_session_of_which_no_promised_edit_was_ever_written_is_decided_like_the_one_
     let (settings, mut world, mut ours, mut commits) = (settings(options), World::new(7), BTreeSet::new(), 0);
     let (mut folds, mut probes) = (Folds::default(), Probes::default());
     for number in 0..120 {
-        turn(&mut world, habits);
+        let session = Session::open(&world.branch, &settings, WINDOW).expect("a session");
+        turn(&mut world, habits, &session);
         let mut torn = world.clone();
         for entry in torn.branch.iter_mut().filter(|entry| ours.contains(entry.id())) {
             // Not an edit, but in its place.

@@ -2,7 +2,7 @@
 
 use fold_invariants::reference::overlay;
 use fold_runtime::journal::{Branch, Entry, Kind, Role};
-use fold_runtime::session::Draft;
+use fold_runtime::session::{DECISION, Decided, Draft};
 use fold_runtime::window::{Size, projection};
 
 /// Id, tool and JSON arguments of a call.
@@ -80,6 +80,11 @@ impl World {
         let parent = self.branch.last().map_or("null".to_owned(), |entry| json(entry.id()));
         self.branch.push(Entry::parse(&format!(r#"{{"id":"{id}","parentId":{parent},{fields}}}"#)).expect("an entry"));
         id
+    }
+
+    /// What an agent or a person decided.
+    pub fn decision(&mut self, decided: &Decided) -> String {
+        self.entry(&format!(r#""type":"custom","customType":"{DECISION}","data":{}"#, decided.data()))
     }
 
     pub fn message(&mut self, message: &str) -> String {
