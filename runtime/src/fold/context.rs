@@ -31,6 +31,8 @@ pub(crate) struct Context {
     pub state: Vec<Shown>,
     /// Ripe units, in branch order.
     pub units: Vec<Unit>,
+    /// How many user messages there were when each of them was walked first.
+    pub users_before: Vec<usize>,
     /// The ripe unit of each entry that is in one.
     pub unit_of: Vec<Option<usize>>,
     /// First entries of units that are pinned, ripe or not.
@@ -94,6 +96,7 @@ impl Context {
             self.ends.insert(number);
         }
         self.units.push(unit);
+        self.users_before.push(self.users.len());
         number
     }
 

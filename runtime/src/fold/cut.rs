@@ -129,13 +129,14 @@ impl Cuts {
     pub fn walk(&mut self, unit: usize, context: &Context, newest_user: Option<usize>) {
         let found = &context.units[unit];
         match found.kind {
-            UnitKind::Irregular => {}
             UnitKind::User => self.run.users.extend(&found.entries),
-            UnitKind::Custom | UnitKind::Answer | UnitKind::Batch if !context.held.contains(&unit) => {
+            UnitKind::Ender => self.end_run(context, newest_user),
+            _ if context.held.contains(&unit) => self.end_run(context, newest_user),
+            UnitKind::Irregular => {}
+            UnitKind::Custom | UnitKind::Answer | UnitKind::Batch => {
                 self.run.push(unit, context, self.policy.min_fold);
                 self.try_close(context, newest_user);
             }
-            _ => self.end_run(context, newest_user),
         }
     }
 
@@ -146,12 +147,14 @@ impl Cuts {
         run.carrier(context, newest_user).map(|carrier| run.cut(carrier, context))
     }
 
-    /// Closes a cut that was agreed on, after whatever was open before it; `false` if it has no carrier.
-    pub fn agree(&mut self, units: &[usize], users: Vec<usize>, context: &Context, newest_user: Option<usize>) -> bool {
-        let Some(cut) = self.exactly(units, users, context, newest_user) else { return false };
-        self.end_run(context, newest_user);
-        self.marks.push(cut);
-        true
+    /// Closes a cut that was agreed on, after whatever was open before it; `false` if it has no carrier. The newest user message is that as
+    /// of its first unit, and as of its last.
+    pub fn agree(&mut self, units: &[usize], users: Vec<usize>, context: &Context, newest_user: (Option<usize>, Option<usize>)) -> bool {
+        self.end_run(context, newest_user.0);
+        let cut = self.exactly(units, users, context, newest_user.1);
+        let closes = cut.is_some();
+        self.marks.extend(cut);
+        closes
     }
 
     /// Ends the run; what it holds becomes a remainder.

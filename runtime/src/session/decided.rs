@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(super) struct Agreed {
     /// Their units, by the first of them; no two share one.
     cuts: BTreeMap<usize, Vec<usize>>,
+    /// How many user messages there were when the walk began anew last, for another reason than a withdrawal that is still in force.
+    since: usize,
 }
 
 impl Agreed {
@@ -30,13 +32,16 @@ impl Session {
     /// Takes a decision; one that names what is not there changes nothing.
     pub(super) fn decided(&mut self, entry: &Entry) {
         let Some(decided) = Decided::parse(entry) else { return };
+        let withdraws = matches!(decided, Decided::Unmark { .. });
         let counts = match decided {
             Decided::Pin { units, folds } => self.pin(&units, &folds, true),
             Decided::Unpin { units, folds } => self.pin(&units, &folds, false),
             Decided::Unmark { units } => self.unmark(&units),
             Decided::Cut { units, brief } => self.agree(&units, brief),
         };
-        if counts.is_some() {
+        if counts.is_some() && !withdraws {
+            self.begin_anew();
+        } else if counts.is_some() {
             self.walk_anew();
         }
     }
@@ -98,14 +103,20 @@ impl Session {
     pub(super) fn end_withdrawals(&mut self) {
         if !self.context.withdrawn.is_empty() {
             self.context.withdrawn.clear();
-            self.walk_anew();
+            self.begin_anew();
         }
     }
 
+    /// Begins the walk anew, for every commit to come.
+    pub(super) fn begin_anew(&mut self) {
+        self.agreed.since = self.context.users.len();
+        self.walk_anew();
+    }
+
     /// Begins the walk anew over what is in context, and counts anew what a commit could move.
-    pub(super) fn walk_anew(&mut self) {
+    fn walk_anew(&mut self) {
         self.context.hold();
-        self.cuts = walk(&self.context, &self.lattice, &self.digests, &self.agreed, &self.policy);
+        self.cuts = walk(&self.context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.context.users.len());
         self.movable = movable(&self.context);
     }
 
@@ -114,7 +125,7 @@ impl Session {
         let mut context = self.context.clone();
         context.withdrawn.clear();
         context.hold();
-        let cuts = walk(&context, &self.lattice, &self.digests, &self.agreed, &self.policy);
+        let cuts = walk(&context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.agreed.since);
         let movable = movable(&context);
         (context, cuts, movable)
     }
@@ -135,13 +146,15 @@ pub(super) fn users_between(units: &[usize], context: &Context, lattice: &Lattic
     between.map(|unit| context.units[unit].entries[0]).filter(|at| !is_taken(at)).collect()
 }
 
-/// The walk over the ripe units that lie wholly in context, its questions asked as of now.
-fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, agreed: &Agreed, policy: &CutPolicy) -> Cuts {
+/// The walk over the ripe units that lie wholly in context. Its questions are asked as of the moment each unit ripened, but not before
+/// there were `since` user messages.
+fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, agreed: &Agreed, policy: &CutPolicy, since: usize) -> Cuts {
     let mut cuts = Cuts::new(policy.clone());
-    let (kept, newest_user) = (context.kept_from(), context.newest_user());
+    let kept = context.kept_from();
+    let newest_as_of = |unit: usize| context.users_before[unit].max(since).checked_sub(1).map(|newest| context.users[newest]);
     let mut next = 0;
     while let Some(unit) = context.units.get(next) {
-        let (number, first) = (next, unit.entries[0]);
+        let (number, first, newest_user) = (next, unit.entries[0], newest_as_of(next));
         next += 1;
         if first < kept {
             continue;
@@ -152,7 +165,7 @@ fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, 
         }
         let free = |unit: &usize| !lattice.claimed.contains(unit) && !context.held.contains(unit);
         if let Some(units) = agreed.cuts.get(&number).filter(|units| units.iter().all(free))
-            && cuts.agree(units, users_between(units, context, lattice, folded), context, newest_user)
+            && cuts.agree(units, users_between(units, context, lattice, folded), context, (newest_user, newest_as_of(units[units.len() - 1])))
         {
             next = units[units.len() - 1] + 1;
             continue;

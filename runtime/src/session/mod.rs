@@ -316,7 +316,7 @@ impl Session {
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
         self.promises.end_before(kept);
-        self.walk_anew();
+        self.begin_anew();
         self.occupancy.taken(gone);
         self.occupancy.added(summary);
         self.occupancy.changed();
