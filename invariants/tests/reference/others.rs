@@ -233,3 +233,18 @@ fn an_urgent_commit_walks_as_if_nothing_had_ever_been_withdrawn() {
 fn both_walk_as_if_nothing_had_ever_been_withdrawn() {
     commit(&withdrawn_after_a_question(), Moment::Refused);
 }
+
+#[test]
+#[ignore = "once blacklisted results join, the runtime cuts all candidates to one level again"]
+fn the_others_stay_as_short_as_can_be_when_blacklisted_results_join() {
+    let held = Settings::parse(r#"{"blacklistAutoFoldTools":["keep"]}"#).expect("valid options");
+    let mut world = World::new(1);
+    world.user("read both");
+    world.answer("yes", &[]);
+    let call = |id: &str, tool: &str| (id.to_owned(), tool.to_owned(), "{}".to_owned());
+    world.answer("", &[call("1", "keep"), call("2", "bash")]);
+    world.result("1", "keep", &text(&lines(100_000)), false);
+    world.result("2", "bash", &text(&lines(3_000)), false);
+    let session = Session::open(&world.branch, &held, WINDOW).expect("a budget");
+    assert_eq!(decide(&world.branch, &held, WINDOW, Moment::TurnEnd), crate::agreement::verdict(session.boundary(Moment::TurnEnd)));
+}
