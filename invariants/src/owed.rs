@@ -75,7 +75,12 @@ pub const OWED: [Owed; 19] = [
         probes: &["decision compared with the reference", "true count compared after a commit"],
     },
     Owed { invariant: "quiet", tier: Tier::Step, arms: &[Arm::Fold], probes: &["boundary quiet with marks"] },
-    Owed { invariant: "held", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["commit beside a held batch"] },
+    Owed {
+        invariant: "held",
+        tier: Tier::Commit,
+        arms: &[Arm::Fold],
+        probes: &["commit beside a held batch", "commit beside a pin", "commit beside a withdrawn mark"],
+    },
     // No request whose estimate is over the fence is sent: it is folded, clipped, or stopped.
     Owed {
         invariant: "fence",

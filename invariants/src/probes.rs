@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 77] = [
+pub const PROBES: [&str; 78] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -75,6 +75,7 @@ pub const PROBES: [&str; 77] = [
     "compaction of a folded session",
     "model switch in a folded session",
     "foreign edit of a folded session",
+    "foreign edit of what a fold hides or carries",
     "incremental window compared",
     "action carried out",
     "action refused",

@@ -364,9 +364,7 @@ impl<'a> View<'a> {
 
     /// Why there is nothing to fold.
     fn nothing(&self) -> &'static str {
-        let held = |unit: &Unit| {
-            unit.kind == UnitKind::Batch && unit.ripe.is_some() && self.held(unit) && unit.entries.iter().all(|at| self.shown.contains_key(at))
-        };
+        let held = |unit: &Unit| unit.ripe.is_some() && self.held(unit) && unit.entries.iter().all(|at| self.shown.contains_key(at));
         if self.units.iter().any(held) { "nothing but held" } else { "nothing ripe" }
     }
 

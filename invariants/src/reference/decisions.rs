@@ -98,16 +98,17 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// Units by the ids of their first entries; `None` where one is not on the branch before.
+    /// The units whose first entries have these ids; an entry that begins no unit stands for none. `None` where one is not on the branch.
     fn units(&self, ids: &[String]) -> Option<Vec<usize>> {
-        let named = |id: &String| self.units.iter().position(|unit| unit.entries[0] < self.at && self.branch[unit.entries[0]].id() == id);
-        ids.iter().map(named).collect()
+        let place = |id: &String| self.branch[..self.at].iter().position(|entry| entry.id() == id);
+        let places: Vec<usize> = ids.iter().map(place).collect::<Option<_>>()?;
+        Some(places.into_iter().filter_map(|place| self.units.iter().position(|unit| unit.entries[0] == place)).collect())
     }
 
-    /// The same; `None` too where one is not ripe or is of no kind that is folded.
+    /// The same for ripe units of a kind that is folded; `None` where one is something else.
     fn ripe(&self, ids: &[String]) -> Option<Vec<usize>> {
         let ripe = |unit: &usize| self.units[*unit].kind.foldable() && self.units[*unit].ripe.is_some_and(|ripe| ripe < self.at);
-        self.units(ids).filter(|units| units.iter().all(ripe))
+        self.units(ids).filter(|units| units.len() == ids.len() && units.iter().all(ripe))
     }
 
     fn folds(&self, ids: Vec<String>) -> Option<Vec<String>> {

@@ -203,3 +203,46 @@ fn an_agreed_cut_is_folded_as_agreed_and_says_what_was_supplied() {
     let shown = world.seen().branch.iter().any(|entry| entry.line().contains(r"Built it.\nTested it.\n⟦end"));
     assert!(shown);
 }
+
+/// Nine answers after a question that was the newest while they ripened, a second question, and one answer withdrawn.
+fn withdrawn_after_a_question() -> World {
+    let mut world = World::new(1);
+    world.user(&lines(600));
+    for _ in 0..9 {
+        world.answer(&lines(6_000), &[]);
+    }
+    world.user("and now?");
+    let last = world.answer(&lines(100), &[]);
+    world.answer("done", &[]);
+    world.decision(&Decided::Unmark { units: vec![last] });
+    world
+}
+
+#[test]
+fn an_urgent_commit_walks_as_if_nothing_had_ever_been_withdrawn() {
+    let world = withdrawn_after_a_question();
+    let Verdict::Commit { drafts, .. } = decide(&world.branch, &Settings::default(), WINDOW, Moment::Refused) else { panic!("a commit") };
+    let Draft::Custom { data, .. } = &drafts[0] else { panic!("the record first") };
+    let record: serde_json::Value = serde_json::from_str(data).expect("JSON");
+    // The question could carry nothing before a newer one came, so the run went on.
+    assert_eq!(parts(&record)[0].len(), 9);
+}
+
+#[test]
+fn both_walk_as_if_nothing_had_ever_been_withdrawn() {
+    commit(&withdrawn_after_a_question(), Moment::Refused);
+}
+
+#[test]
+fn the_others_stay_as_short_as_can_be_when_blacklisted_results_join() {
+    let held = Settings::parse(r#"{"blacklistAutoFoldTools":["keep"]}"#).expect("valid options");
+    let mut world = World::new(1);
+    world.user("read both");
+    world.answer("yes", &[]);
+    let call = |id: &str, tool: &str| (id.to_owned(), tool.to_owned(), "{}".to_owned());
+    world.answer("", &[call("1", "keep"), call("2", "bash")]);
+    world.result("1", "keep", &text(&lines(100_000)), false);
+    world.result("2", "bash", &text(&lines(3_000)), false);
+    let session = Session::open(&world.branch, &held, WINDOW).expect("a budget");
+    assert_eq!(decide(&world.branch, &held, WINDOW, Moment::TurnEnd), crate::agreement::verdict(session.boundary(Moment::TurnEnd)));
+}

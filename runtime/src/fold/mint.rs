@@ -104,6 +104,9 @@ impl<'a> Work<'a> {
             .min_by_key(|(weight, _)| *weight)
             .map_or(group[0], |(_, child)| child);
         let carrier = self.nodes[lightest].fold.carrier.clone();
+        if context.is_pinned(carrier.position()) && matches!(carrier, Carrier::User(_)) {
+            return None;
+        }
         let units = (self.nodes[group[0]].fold.units.0, self.nodes[group[group.len() - 1]].fold.units.1);
         let mut given_back = self.user_carriers_under(group);
         given_back.remove(&carrier.position());

@@ -146,7 +146,7 @@ impl Record {
                 parts,
                 digests,
                 children: children.into_iter().map(|(id, _)| id).collect(),
-                brief: data.brief.map(Arc::from),
+                brief: data.brief.filter(|text| !text.trim().is_empty()).map(Arc::from),
             })
         };
         let folds = data.folds.into_iter().map(fold).collect::<Option<_>>()?;

@@ -81,10 +81,10 @@ impl Session {
         }
         self.agreed.cuts.retain(|_, other| other.iter().all(|unit| !units.contains(unit)));
         self.agreed.cuts.insert(first, units.clone());
-        match brief {
-            Some(text) => self.context.briefs.insert(units, Arc::from(text)),
-            None => self.context.briefs.remove(&units),
-        };
+        // An agreement without a text leaves the one that was supplied before; a blank text is none.
+        if let Some(text) = brief.filter(|text| !text.trim().is_empty()) {
+            self.context.briefs.insert(units, Arc::from(text));
+        }
         Some(())
     }
 

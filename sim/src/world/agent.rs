@@ -82,7 +82,11 @@ impl World<'_> {
             };
             self.host.custom(custom_type, data);
         }
-        self.probes.when("action carried out", !drafts.is_empty());
+        if !drafts.is_empty() {
+            self.probes.hit("action carried out");
+            // What was decided may make room where there was none.
+            self.committed.clear();
+        }
         self.note = format!("{}{call}: {}; ", self.note, reply.map_or_else(|refusal| refusal.to_string(), |reply| reply.text));
         self.catch_up()?;
         let Some(session) = &self.session else { return Ok(()) };

@@ -92,19 +92,19 @@ impl World<'_> {
         let Some(last) = branch.len().checked_sub(1) else { return };
         let at = last.saturating_sub(back as usize);
         let content = replacement.strip_prefix("{\"content\":").and_then(|rest| rest.strip_suffix('}'));
-        // Another extension that tears a call from its result is a host's fault the wire would refuse; a careful one edits texts only.
+        // Another extension that tears a call from its result is a host's fault the wire would refuse; where a fold hides them it cannot know.
         let is_call = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
-        if omit && is_call {
+        let folded = self.session.is_some() && self.folds.touches(at);
+        if omit && is_call && !folded {
             return;
         }
         let is_assistant = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_)));
-        // Somebody else's edit of what a fold hides or carries is the second half of the law.
-        if self.session.is_some() && self.folds.touches(at) {
-            return;
-        }
         let draft = Draft::ContextEdit { target: branch[at].id().to_owned(), replacement: content.filter(|_| !omit).map(str::to_owned) };
         if !is_assistant && self.host.boundary(&[draft]).is_ok() {
             self.probes.when("foreign edit of a folded session", self.report.commits > 0);
+            self.probes.when("foreign edit of what a fold hides or carries", folded);
+            let promised = self.session.as_ref().is_some_and(|session| session.overlay().iter().any(|(id, _)| *id == self.host.branch()[at].id()));
+            self.probes.when("promise ended by a foreign edit", promised);
             self.reported = None;
             self.changes.push(Change { cause: Cause::ForeignEdit, targets: Some(BTreeSet::from([at])) });
         }
