@@ -41,11 +41,13 @@ impl World<'_> {
                 format!("one at {} tokens", self.tokens_now()),
             ));
         }
-        // The first commit of a session, every eighth one after it, and a boundary now and then.
+        // The first commit of a session, every eighth one after it, every third of a rarer kind, and a boundary now and then.
         let nth = self.report.commits;
+        let one_in = |every: u64| self.plan.seed.wrapping_add(nth).is_multiple_of(every);
         let due = match &decision {
-            Decision::Commit(commit) => nth == 0 || self.plan.seed.wrapping_add(nth).is_multiple_of(8) || commit.trigger != Trigger::Band,
-            Decision::Recovery(_) => true,
+            Decision::Commit(commit) if commit.trigger == Trigger::Band => nth == 0 || one_in(8),
+            Decision::Commit(_) => nth == 0 || one_in(3),
+            Decision::Recovery(_) => one_in(3),
             _ => (self.plan.seed ^ self.step as u64).is_multiple_of(128),
         };
         if self.deep && due {
