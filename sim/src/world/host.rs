@@ -129,6 +129,8 @@ impl World<'_> {
         self.probes.when("compaction of a folded session", !by_itself && self.report.commits > 0);
         self.reported = None;
         self.unsent_commit = None;
+        // The walk begins anew: what could not be folded may be now.
+        self.committed.clear();
         self.changes.push(Change { cause: Cause::Compaction, targets: None });
         self.note = format!("{}compacted; ", self.note);
         self.same_window()

@@ -37,7 +37,7 @@ use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Moment, Session, Trigger};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 mod agent;
@@ -153,8 +153,8 @@ struct World<'p> {
     folds: Folds,
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
-    /// Triggers of the commits since the last request, and what had been appended by then.
-    committed: BTreeSet<(Trigger, u64)>,
+    /// Commits since the last request, by trigger and by what had been appended then.
+    committed: BTreeMap<(Trigger, u64), u32>,
     /// The process dies after so many of the next drafts; another extension drops the next ones; it died just now.
     crash: Option<u32>,
     drops: bool,
@@ -231,7 +231,7 @@ impl<'p> World<'p> {
             folds: Folds::default(),
             recovered: BTreeSet::new(),
             changes: Vec::new(),
-            committed: BTreeSet::new(),
+            committed: BTreeMap::new(),
             crash: None,
             drops: false,
             died: false,

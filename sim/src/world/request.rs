@@ -229,8 +229,10 @@ impl World<'_> {
         let used = Used { fresh: prompt - read, cached: read, written: 0, output };
         self.bill(used);
         let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
-        self.reported = (reported.total > 0).then_some(reported.total).or(self.reported.filter(|_| failed));
-        if reported.total > 0 {
+        // What an empty answer cost is no measurement: the host does not send it again.
+        let empty = answer.text_bytes + answer.thinking_bytes == 0 && answer.calls.is_empty();
+        self.reported = (reported.total > 0 && !empty).then_some(reported.total).or(self.reported.filter(|_| failed || empty));
+        if reported.total > 0 && !empty {
             self.reported_at = self.appended;
         }
         let ids = body::call_ids(answer, self.answers);
