@@ -90,7 +90,9 @@ impl World<'_> {
     pub(super) fn foreign_edit(&mut self, back: u32, omit: bool, replacement: &str) {
         let branch = self.host.branch();
         let Some(last) = branch.len().checked_sub(1) else { return };
-        let at = last.saturating_sub(back as usize);
+        // Another extension may come back to what it edited before.
+        let again = self.fought.as_deref().filter(|_| back % 2 == 1).and_then(|id| self.host.position(id));
+        let at = again.unwrap_or_else(|| last.saturating_sub(back as usize));
         let content = replacement.strip_prefix("{\"content\":").and_then(|rest| rest.strip_suffix('}'));
         // Another extension that tears a call from its result is a host's fault the wire would refuse; where a fold hides them it cannot know.
         let is_call = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
@@ -103,6 +105,9 @@ impl World<'_> {
         if !is_assistant && self.host.boundary(&[draft]).is_ok() {
             self.probes.when("foreign edit of a folded session", self.report.commits > 0);
             self.probes.when("foreign edit of what a fold hides or carries", folded);
+            if folded {
+                self.fought = Some(self.host.branch()[at].id().to_owned());
+            }
             let promised = self.session.as_ref().is_some_and(|session| session.overlay().iter().any(|(id, _)| *id == self.host.branch()[at].id()));
             self.probes.when("promise ended by a foreign edit", promised);
             self.reported = None;

@@ -159,6 +159,8 @@ struct World<'p> {
     crash: Option<u32>,
     drops: bool,
     died: bool,
+    /// What another extension edited last of what a fold hides or carries.
+    fought: Option<String>,
     /// The session was opened from its journal at least once.
     reopened: bool,
     /// Faults of requests that are the host's.
@@ -235,6 +237,7 @@ impl<'p> World<'p> {
             crash: None,
             drops: false,
             died: false,
+            fought: None,
             reopened: false,
             excused: BTreeSet::new(),
             reports_usage: plan.world.reports_usage,
