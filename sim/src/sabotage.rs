@@ -139,8 +139,8 @@ impl Saboteur {
                     _ => Decision::Commit(commit),
                 }
             }
-            // What is written later is out of reach here.
-            (_, Decision::Commit(mut commit)) if commit.left == 0 => {
+            // What is written later, or was promised earlier, is out of reach here.
+            (_, Decision::Commit(mut commit)) if commit.left == 0 && writes_its_own(&commit) => {
                 self.tamper(&mut commit, branch);
                 Decision::Commit(commit)
             }
@@ -228,6 +228,12 @@ impl Saboteur {
         }
         seal(drafts);
     }
+}
+
+/// Whether a commit writes the edits of its record and no others.
+fn writes_its_own(commit: &Commit) -> bool {
+    let Some(Draft::Custom { data, .. }) = commit.drafts.first() else { return false };
+    data.matches("{\"target\":").count() == commit.drafts.len() - 1
 }
 
 fn omission(entry: &Entry) -> Draft {
