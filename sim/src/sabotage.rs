@@ -4,8 +4,9 @@
 //! test proves that the simulator finds it; nothing has to be rebuilt for that.
 
 use fold_runtime::config::Settings;
+use fold_runtime::fold::clip_content;
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
-use fold_runtime::session::{COMMIT_RECORD, Commit, Decision, Draft, Moment, Session};
+use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Draft, Moment, Session, Trigger};
 use fold_runtime::window::Size;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -45,11 +46,25 @@ pub enum Sabotage {
     SendsOverFence,
     /// What a commit promised and did not write is forgotten when the session is opened again.
     ForgetsOverlay,
+    /// A commit folds what is pinned.
+    FoldsPin,
+    /// A commit folds what was withdrawn.
+    ForgetsUnmark,
+    /// A session that was opened again does not know what was supplied as a brief.
+    ForgetsBrief,
+    /// A commit clips a result that is held.
+    ClipsHeld,
+    /// A pin edits the window.
+    PinEdits,
+    /// A peek is retired before a good answer has followed it.
+    RetiresUnread,
+    /// What another extension edits is put right again and again.
+    Fights,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 16] = [
+    pub const ALL: [(Sabotage, &'static str); 23] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -66,6 +81,13 @@ impl Sabotage {
         (Sabotage::StopsEarly, "stops-early"),
         (Sabotage::SendsOverFence, "sends-over-fence"),
         (Sabotage::ForgetsOverlay, "forgets-overlay"),
+        (Sabotage::FoldsPin, "folds-pin"),
+        (Sabotage::ForgetsUnmark, "forgets-unmark"),
+        (Sabotage::ForgetsBrief, "forgets-brief"),
+        (Sabotage::ClipsHeld, "clips-held"),
+        (Sabotage::PinEdits, "pin-edits"),
+        (Sabotage::RetiresUnread, "retires-unread"),
+        (Sabotage::Fights, "fights"),
     ];
 }
 
@@ -131,6 +153,42 @@ impl Saboteur {
                 free.blacklist_auto_fold_tools.clear();
                 Session::open(branch, &free, window).map_or(Decision::Commit(commit), |session| session.boundary(moment))
             }
+            (Sabotage::FoldsPin | Sabotage::ForgetsUnmark | Sabotage::Fights, honest @ Decision::Commit(_)) => {
+                let forgotten = without(branch, |entry| match self.what {
+                    Sabotage::FoldsPin => decides(entry, "pin"),
+                    Sabotage::ForgetsUnmark => decides(entry, "unmark"),
+                    _ => entry.field("data").is_some_and(|data| data.contains("\"trigger\":\"recovery\"")),
+                });
+                match Session::open(&forgotten, settings, window).map(|session| session.boundary(moment)) {
+                    Ok(Decision::Commit(commit)) => Decision::Commit(commit),
+                    _ => honest,
+                }
+            }
+            (Sabotage::RetiresUnread, Decision::Quiet) => {
+                let read = Entry::parse(READ).expect("an answer");
+                let branch = [branch, &[read]].concat();
+                match Session::open(&branch, settings, window).map(|session| session.boundary(moment)) {
+                    Ok(Decision::Commit(commit)) if commit.trigger == Trigger::Peek => Decision::Commit(commit),
+                    _ => Decision::Quiet,
+                }
+            }
+            (Sabotage::ClipsHeld, Decision::Commit(mut commit)) if commit.left == 0 && writes_its_own(&commit) => {
+                let untouched = |id: &str| !commit.drafts.iter().any(|draft| matches!(draft, Draft::ContextEdit { target, .. } if target == id));
+                let edited = |id: &str| branch.iter().any(|entry| matches!(entry.kind(), Kind::ContextEdit { target, .. } if **target == *id));
+                let held = branch.iter().find_map(|entry| match entry.kind() {
+                    Kind::Message(Role::ToolResult { tool, .. })
+                        if settings.blacklist_auto_fold_tools.contains(&tool.to_string_lossy()) && untouched(entry.id()) && !edited(entry.id()) =>
+                    {
+                        Some((entry.id().to_owned(), clip_content(entry.content(), entry.id(), 400, 200)?))
+                    }
+                    _ => None,
+                });
+                if let Some((target, content)) = held {
+                    commit.drafts.push(Draft::ContextEdit { target, replacement: Some(content) });
+                    seal(&mut commit.drafts);
+                }
+                Decision::Commit(commit)
+            }
             (Sabotage::StopsEarly, Decision::Commit(commit)) if commit.shortfall.is_none() => {
                 let mut lazy = settings.clone();
                 lazy.thresholds.min_target_ppm = lazy.thresholds.min_target_ppm.midpoint(lazy.thresholds.max_target_ppm);
@@ -156,6 +214,25 @@ impl Saboteur {
     /// Whether a session that was opened again shows nothing over its branch.
     pub fn forgets_overlay(&self) -> bool {
         self.what == Sabotage::ForgetsOverlay
+    }
+
+    /// What a session that is opened again reads instead of its branch.
+    pub fn opens(&self, branch: &[Entry]) -> Option<Vec<Entry>> {
+        let forgets = |entry: &Entry| {
+            let brief = entry.field("data").filter(|data| decides(entry, "cut") && data.contains("\"brief\":"))?;
+            let data = &brief[..brief.find(",\"brief\":")?];
+            Entry::parse(&entry.line().replace(brief, &format!("{data}}}"))).ok()
+        };
+        (self.what == Sabotage::ForgetsBrief).then(|| branch.iter().map(|entry| forgets(entry).unwrap_or_else(|| entry.clone())).collect())
+    }
+
+    /// What is appended beside a decision of the agent's.
+    pub fn beside(&self, call: &str, branch: &[Entry]) -> Option<Draft> {
+        if self.what != Sabotage::PinEdits || !call.contains("\"pin\"") {
+            return None;
+        }
+        let result = branch.iter().rfind(|entry| matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })))?;
+        Some(Draft::ContextEdit { target: result.id().to_owned(), replacement: Some("[{\"type\":\"text\",\"text\":\"pinned\"}]".to_owned()) })
     }
 
     /// What is appended at a boundary where the runtime decided nothing.
@@ -224,10 +301,35 @@ impl Saboteur {
             | Sabotage::ForgetsHold
             | Sabotage::StopsEarly
             | Sabotage::SendsOverFence
-            | Sabotage::ForgetsOverlay => return,
+            | Sabotage::ForgetsOverlay
+            | Sabotage::FoldsPin
+            | Sabotage::ForgetsUnmark
+            | Sabotage::ForgetsBrief
+            | Sabotage::ClipsHeld
+            | Sabotage::PinEdits
+            | Sabotage::RetiresUnread
+            | Sabotage::Fights => return,
         }
         seal(drafts);
     }
+}
+
+/// An answer that follows everything.
+const READ: &str = r#"{"type":"message","id":"read","message":{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"read"}]}}"#;
+
+/// Whether an entry is a decision with this verb.
+fn decides(entry: &Entry, verb: &str) -> bool {
+    matches!(entry.kind(), Kind::Custom { custom_type } if *custom_type == *DECISION)
+        && entry.field("data").is_some_and(|data| data.contains(&format!("\"verb\":\"{verb}\"")))
+}
+
+/// The branch with some entries silenced, each in its place.
+fn without(branch: &[Entry], forgotten: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+    let silent = |entry: &Entry| {
+        let line = format!("{{\"type\":\"label\",\"id\":{}}}", Value::from(entry.id()));
+        Entry::parse(&line).expect("a label is an entry")
+    };
+    branch.iter().map(|entry| if forgotten(entry) { silent(entry) } else { entry.clone() }).collect()
 }
 
 /// Whether a commit writes the edits of its record and no others.

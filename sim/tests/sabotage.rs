@@ -100,6 +100,41 @@ fn an_overlay_that_is_dropped_on_reload_is_caught() {
     assert_caught(Sabotage::ForgetsOverlay, &["durable", "attributed", "append_only", "pairing", "wire_valid"]);
 }
 
+#[test]
+fn a_fold_across_a_pin_is_caught() {
+    assert_caught(Sabotage::FoldsPin, &["band", "held", "fork"]);
+}
+
+#[test]
+fn an_unmark_that_is_forgotten_is_caught() {
+    assert_caught(Sabotage::ForgetsUnmark, &["band", "held", "fork"]);
+}
+
+#[test]
+fn a_resume_that_forgets_a_brief_is_caught() {
+    assert_caught(Sabotage::ForgetsBrief, &["band", "resume", "lossless"]);
+}
+
+#[test]
+fn a_clip_of_a_held_result_is_caught() {
+    assert_caught(Sabotage::ClipsHeld, &["band", "held", "conservation"]);
+}
+
+#[test]
+fn a_pin_that_changes_a_shown_byte_is_caught() {
+    assert_caught(Sabotage::PinEdits, &["quiet"]);
+}
+
+#[test]
+fn a_peek_that_is_retired_before_it_was_read_is_caught() {
+    assert_caught(Sabotage::RetiresUnread, &["band", "held", "conservation"]);
+}
+
+#[test]
+fn a_foreign_edit_that_is_fought_is_caught() {
+    assert_caught(Sabotage::Fights, &["band", "conservation", "attributed"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -117,6 +152,14 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::ReversesEdits, Profile::Swarm, 0..200, &["pairing"]),
         (Sabotage::ForgetsHold, Profile::Swarm, 0..200, &["held"]),
         (Sabotage::StopsEarly, Profile::Campaign, 0..1, &["band"]),
+        (Sabotage::SendsOverFence, Profile::Swarm, 0..200, &["fence"]),
+        (Sabotage::ForgetsOverlay, Profile::Swarm, 0..200, &["attributed", "durable"]),
+        (Sabotage::PinEdits, Profile::Swarm, 0..200, &["quiet"]),
+        (Sabotage::ForgetsBrief, Profile::Swarm, 0..600, &["resume", "lossless"]),
+        (Sabotage::FoldsPin, Profile::Swarm, 0..600, &["held"]),
+        (Sabotage::ForgetsUnmark, Profile::Swarm, 0..600, &["held"]),
+        (Sabotage::ClipsHeld, Profile::Swarm, 0..600, &["held", "conservation"]),
+        (Sabotage::RetiresUnread, Profile::Swarm, 0..600, &["conservation", "held"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

@@ -83,6 +83,9 @@ impl World<'_> {
             self.host.custom(custom_type, data);
         }
         if !drafts.is_empty() {
+            if let Some(draft) = self.saboteur.as_ref().and_then(|saboteur| saboteur.beside(call, self.host.branch())) {
+                let _ = self.host.boundary(&[draft]);
+            }
             self.probes.hit("action carried out");
             // What was decided may make room where there was none.
             self.committed.clear();

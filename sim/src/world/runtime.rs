@@ -195,8 +195,10 @@ impl World<'_> {
         if self.session.is_none() {
             return Ok(());
         }
-        let session = Session::open(self.host.branch(), &self.settings, self.model.context_window)
-            .map_err(|why| Broken::new("resume", "a session that opens", why))?;
+        let read = self.saboteur.as_ref().and_then(|saboteur| saboteur.opens(self.host.branch()));
+        let branch = read.as_deref().unwrap_or(self.host.branch());
+        let session =
+            Session::open(branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
         self.session = Some(session);
         self.reopened = true;
         self.seen = self.host.branch().len();
