@@ -56,7 +56,10 @@ impl Record {
     pub(crate) fn of(entry: &Entry) -> Option<Self> {
         match entry.kind() {
             Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => {
-                serde_json::from_str(entry.field("data")?).ok().filter(|record: &Record| record.v == 1)
+                let mut record = serde_json::from_str(entry.field("data")?).ok().filter(|record: &Record| record.v == 1)?;
+                // A blank brief is none.
+                record.folds.iter_mut().for_each(|fold| fold.brief = fold.brief.take().filter(|text| !text.trim().is_empty()));
+                Some(record)
             }
             _ => None,
         }

@@ -130,6 +130,8 @@ pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
     let units = walk::units(branch);
     let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
     let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
+    // Folds that another contains, and parts of folds.
+    let (mut contained, mut owned): (BTreeSet<String>, BTreeSet<String>) = Default::default();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, entry) in branch.iter().enumerate() {
         let Some(record) = Record::of(entry) else {
@@ -141,17 +143,27 @@ pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
             unit.ripe.is_some_and(|ripe| ripe < at).then_some(unit)
         };
         let mut made: BTreeSet<String> = known.clone();
-        let sound = record.folds.iter().all(|fold| {
-            let parts: Option<Vec<&Unit>> = fold.parts.iter().map(|(id, _)| ripe(id)).collect();
-            let claims = parts.is_some_and(|units| !fold.children.is_empty() || units.iter().any(|unit| unit.kind != UnitKind::User));
-            let carrier = ripe(&fold.carrier).is_some_and(|unit| matches!(unit.kind, UnitKind::Batch | UnitKind::User | UnitKind::Custom));
-            let children = fold.children.iter().all(|(child, _)| made.contains(child));
-            let sound = fold.name().is_some() && claims && carrier && children;
-            made.insert(fold.id.clone());
-            sound
-        });
+        let (mut inside, mut parted) = (contained.clone(), owned.clone());
+        let sized = record
+            .edits
+            .iter()
+            .all(|edit| edit.bytes.max(edit.images) < 1 << 40 && edit.sha256.as_deref().is_none_or(|sha| Digest::parse(sha).is_some()));
+        let sound = sized
+            && record.folds.iter().all(|fold| {
+                let parts: Option<Vec<&Unit>> = fold.parts.iter().map(|(id, _)| ripe(id)).collect();
+                let claims = parts.is_some_and(|units| !fold.children.is_empty() || units.iter().any(|unit| unit.kind != UnitKind::User));
+                let carrier = ripe(&fold.carrier).is_some_and(|unit| matches!(unit.kind, UnitKind::Batch | UnitKind::User | UnitKind::Custom));
+                let children = fold.children.iter().all(|(child, _)| made.contains(child));
+                let once =
+                    fold.parts.iter().all(|(id, _)| parted.insert(id.clone())) && fold.children.iter().all(|(id, _)| inside.insert(id.clone()));
+                let ordered = fold.parts.windows(2).all(|pair| places.get(&*pair[0].0) < places.get(&*pair[1].0));
+                let nests = if fold.kind() == Some(FoldKind::Consolidated) { fold.children.len() >= 2 } else { fold.children.is_empty() };
+                let sound = fold.name().is_some() && claims && carrier && children && once && ordered && nests;
+                made.insert(fold.id.clone());
+                sound
+            });
         if sound {
-            known = made;
+            (known, contained, owned) = (made, inside, parted);
             counting.insert(at, record);
         }
     }

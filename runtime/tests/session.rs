@@ -1,7 +1,8 @@
 //! What a host sees of a session: quiet below the band, one commit at it, originals back byte for byte.
 
 use fold_runtime::config::Settings;
-use fold_runtime::journal::Entry;
+use fold_runtime::fold::{FoldKind, FoldName};
+use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Session, Trigger};
 use std::collections::BTreeSet;
 
@@ -407,4 +408,75 @@ fn the_next_commit_retires_a_peek_that_no_fold_hides() {
     let session = Session::open(&branch, &settings, 20_000).expect("a session");
     let Decision::Commit(made) = session.boundary(Moment::TurnEnd) else { panic!("a commit") };
     assert!(made.folds < 6 && folded(&made).contains("pr"), "{} folds", made.folds);
+}
+
+/// The branch with a record at its end that makes these folds (kind, parts, children by their place in the list) and promises one edit.
+fn forged(branch: &[Entry], folds: &[(FoldKind, &[&str], &[usize])], edit: &str) -> Vec<Entry> {
+    let digest = |id: &str| branch.iter().find(|entry| entry.id() == id).expect("an entry").digest();
+    let mut made: Vec<(String, FoldName)> = Vec::new();
+    let mut data = Vec::new();
+    for (kind, parts, children) in folds {
+        let own: Vec<(&str, Digest)> = parts.iter().map(|id| (*id, digest(id))).collect();
+        let of: Vec<(&str, Digest)> = children.iter().map(|&at| (made[at].0.as_str(), made[at].1.digest())).collect();
+        let name = FoldName::of(*kind, own.iter().copied(), of.iter().copied());
+        let pairs = |list: &[(&str, Digest)]| list.iter().map(|(id, digest)| format!("[\"{id}\",\"{digest}\"]")).collect::<Vec<_>>().join(",");
+        let id = name.id(12).to_string();
+        data.push(format!(
+            "{{\"id\":\"{id}\",\"kind\":\"{}\",\"carrier\":\"r0\",\"parts\":[{}],\"children\":[{}]}}",
+            kind.name(),
+            pairs(&own),
+            pairs(&of)
+        ));
+        made.push((id, name));
+    }
+    let line = format!(
+        "{{\"type\":\"custom\",\"id\":\"forged\",\"customType\":\"{COMMIT_RECORD}\",\"data\":{{\"v\":1,\"trigger\":\"band\",\"bound\":400,\"folds\":[{}],\"edits\":[{edit}]}}}}",
+        data.join(",")
+    );
+    [branch, &[Entry::parse(&line).expect("a record")]].concat()
+}
+
+#[test]
+fn folds_that_could_be_walked_for_ever_are_no_record() {
+    let branch = endless(8, 8_000);
+    let leaf: (FoldKind, &[&str], &[usize]) = (FoldKind::Tool, &["r0"], &[]);
+    let other: (FoldKind, &[&str], &[usize]) = (FoldKind::Tool, &["r1"], &[]);
+    assert_eq!(open(&forged(&branch, &[leaf, other, (FoldKind::Consolidated, &[], &[0, 1])], "")).folds().count(), 3);
+    for wrong in [
+        // The same child twice, a consolidation of one, a child with two parents, a leaf with a child.
+        &[leaf, (FoldKind::Consolidated, &[][..], &[0, 0][..])][..],
+        &[leaf, (FoldKind::Consolidated, &[], &[0])],
+        &[leaf, other, (FoldKind::Consolidated, &[], &[0, 1]), (FoldKind::Consolidated, &["r2"], &[0, 1])],
+        &[leaf, (FoldKind::Span, &["r1"], &[0])],
+        // An entry in two folds, parts out of their order, a part twice.
+        &[leaf, (FoldKind::Span, &["r0", "r1"], &[])],
+        &[(FoldKind::Span, &["r1", "r0"], &[])],
+        &[(FoldKind::Span, &["r0", "r0"], &[])],
+    ] {
+        assert_eq!(open(&forged(&branch, wrong, "")).folds().count(), 0, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_chain_of_thousands_of_folds_is_read_and_shown() {
+    let depth = 6_000;
+    let branch = endless(depth + 2, 40);
+    let ids: Vec<String> = (0..=depth).map(|batch| format!("r{batch}")).collect();
+    let parts: Vec<[&str; 1]> = ids.iter().map(|id| [id.as_str()]).collect();
+    let mut folds: Vec<(FoldKind, &[&str], &[usize])> = parts.iter().map(|parts| (FoldKind::Tool, &parts[..], &[][..])).collect();
+    let chains: Vec<[usize; 2]> = (1..=depth).map(|at| [if at == 1 { 0 } else { depth + at - 1 }, at]).collect();
+    folds.extend(chains.iter().map(|children| (FoldKind::Consolidated, &[][..], &children[..])));
+    let digest = "0".repeat(64);
+    let session = open(&forged(&branch, &folds, &format!("{{\"target\":\"r0\",\"sha256\":\"{digest}\",\"bytes\":9}}")));
+    assert_eq!((session.folds().count(), session.overlay().len(), session.unkeepable().len()), (2 * depth + 1, 0, 1));
+}
+
+#[test]
+fn sizes_that_no_line_has_are_no_record() {
+    let branch = endless(8, 8_000);
+    let digest = "0".repeat(64);
+    for sizes in ["\"bytes\":18446744073709551615", "\"bytes\":1,\"images\":100000000000000000"] {
+        let session = open(&forged(&branch, &[], &format!("{{\"target\":\"r0\",\"sha256\":\"{digest}\",{sizes}}}")));
+        assert_eq!((session.unwritten(), session.fence().is_ok()), (0, true));
+    }
 }

@@ -4,7 +4,8 @@
 //! a count of its own, whose density the recorded usage calibrates.
 
 use fold_models::agent::{Density, Model, Plan, Profile, SCHEMA, World};
-use fold_runtime::journal::{Branch, BranchProblem, Entry, Journal, Kind, Role};
+use fold_runtime::journal::{Branch, BranchProblem, Entry, Journal, Kind, Role, Text};
+use fold_runtime::session::{COMMIT_RECORD, DECISION};
 use fold_runtime::window::Size;
 use serde_json::json;
 
@@ -31,10 +32,15 @@ impl Recording {
         let Branch { entries, problems } = Branch::of(&journal.entries);
         let skipped = journal.skipped.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.why));
         let mut notices: Vec<String> = skipped.chain(problems.iter().map(describe)).collect();
-        let set_aside = |entry: &Entry| matches!(entry.kind(), Kind::Compaction { .. } | Kind::ContextEdit { .. });
+        let ours = |name: &Text| *name == *COMMIT_RECORD || *name == *DECISION;
+        let set_aside = |entry: &Entry| match entry.kind() {
+            Kind::Compaction { .. } | Kind::ContextEdit { .. } => true,
+            Kind::Custom { custom_type } => ours(custom_type),
+            _ => false,
+        };
         let aside = entries.iter().filter(|entry| set_aside(entry)).count();
         if aside > 0 {
-            notices.push(format!("{aside} recorded compactions and edits are set aside"));
+            notices.push(format!("{aside} recorded compactions, edits, commit records and decisions are set aside"));
         }
         let calibration = calibrate(&entries);
         let entries: Vec<Entry> = entries.into_iter().filter(|entry| !set_aside(entry)).collect();

@@ -109,10 +109,8 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= seeds.end {
-                        break;
-                    }
+                    // The end of the range is never passed, however near to the largest number it is.
+                    let Ok(at) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at < seeds.end).then(|| at + 1)) else { break };
                     let runs = seed(profile, at, arms, options);
                     let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     done.push((at, runs));

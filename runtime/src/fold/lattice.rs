@@ -44,6 +44,9 @@ pub(crate) struct Lattice {
     pub placeholders: BTreeSet<usize>,
     /// Units that folds claim.
     pub claimed: BTreeSet<usize>,
+    /// Folds that another contains, and entries that are parts of a fold.
+    pub contained: BTreeSet<FoldId>,
+    pub parts: BTreeSet<usize>,
     /// Folds that stay as they are, in no group.
     pub pinned: BTreeSet<FoldId>,
 }
@@ -57,6 +60,8 @@ impl Lattice {
                 self.carriers.remove(&child.carrier.position());
             }
         }
+        self.contained.extend(fold.children.iter().cloned());
+        self.parts.extend(&fold.parts);
         self.claimed.extend(units);
         self.carriers.insert(fold.carrier.position(), fold.id.clone());
         self.roots.insert(fold.units.0, fold.id.clone());

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// The custom type of a commit record.
 pub const COMMIT_RECORD: &str = "pi-fold.commit";
 
+/// What no size in a record reaches: no line of a journal is that long.
+const LARGEST: u64 = 1 << 40;
+
 /// A commit record as read back. What cannot be read is no record: its edits then stand as anybody's.
 pub(crate) struct Record {
     folds: Vec<Stored>,
@@ -155,6 +158,9 @@ impl Record {
                 Some(hex) => Some(Digest::parse(&hex)?),
                 None => None,
             };
+            if data.bytes.max(data.images) >= LARGEST {
+                return None;
+            }
             let size = digest.map_or(Size::default(), |_| Size { bytes: data.bytes, images: data.images });
             Some((data.target, Promise { digest, size, clip: data.clip, bound }))
         };
@@ -166,8 +172,18 @@ impl Record {
     pub fn folds(&self, context: &Context, lattice: &Lattice) -> Option<Vec<Claim>> {
         let mut made: BTreeMap<String, Fold> = BTreeMap::new();
         let mut out = Vec::new();
+        // A fold has one parent and an entry is a part of one fold, or nothing that walks them would end.
+        let (mut contained, mut parts): (BTreeSet<&str>, BTreeSet<usize>) = Default::default();
         for stored in &self.folds {
             let (fold, units) = stored.on(context, lattice, &made)?;
+            let consolidates = fold.kind == FoldKind::Consolidated;
+            let fresh = |child: &String| !lattice.contained.contains(child.as_str());
+            let children = stored.children.iter().all(|child| fresh(child) && contained.insert(child));
+            let parted = fold.parts.windows(2).all(|pair| pair[0] < pair[1]) && fold.parts.iter().all(|at| parts.insert(*at));
+            let free = fold.parts.iter().all(|at| !lattice.parts.contains(at));
+            if !children || !parted || !free || consolidates != (stored.children.len() >= 2) || (!consolidates && !stored.children.is_empty()) {
+                return None;
+            }
             made.insert(stored.id.clone(), fold.clone());
             out.push((fold, units, stored.digests.clone()));
         }

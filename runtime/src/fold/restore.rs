@@ -8,10 +8,11 @@ use super::clip::clip_content;
 use super::context::Context;
 use super::lattice::{Fold, Lattice};
 use super::record::Promise;
-use super::text::{placeholder, result_line};
+use super::text::{FoldId, placeholder, result_line};
 use super::write::{text_block, with_block};
 use crate::journal::{Digest, Entry, Kind, Role};
 use crate::session::line_of;
+use std::collections::BTreeMap;
 
 /// The content promised of an entry; `None` where none has the digest that was promised.
 pub(crate) fn promised_content(context: &Context, lattice: &Lattice, at: usize, promise: &Promise) -> Option<String> {
@@ -39,8 +40,27 @@ pub(crate) fn as_folded(context: &Context, lattice: &Lattice, at: usize, bound: 
     Some(format!("[{}]", text_block(&result_line(fold))))
 }
 
-/// A fold's placeholder, written again.
+/// A fold's placeholder, written again. A child that was never shown stands in no edit that would tell its size: it is written first.
 fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold, chars: usize) -> String {
+    let mut sizes: BTreeMap<&FoldId, u64> = BTreeMap::new();
+    let mut stack = vec![(fold, false)];
+    while let Some((next, is_ready)) = stack.pop() {
+        if is_ready {
+            let text = write_again(context, lattice, next, chars, &sizes);
+            if next.id == fold.id {
+                return text;
+            }
+            sizes.insert(&next.id, text.len() as u64);
+        } else {
+            stack.push((next, true));
+            let children = next.children.iter().filter_map(|child| lattice.folds.get(child));
+            stack.extend(children.filter(|child| child.placeholder == 0).map(|child| (child, false)));
+        }
+    }
+    unreachable!("the fold itself is written last")
+}
+
+fn write_again(context: &Context, lattice: &Lattice, fold: &Fold, chars: usize, sizes: &BTreeMap<&FoldId, u64>) -> String {
     let entries: Vec<&Entry> = fold.parts.iter().map(|&at| &context.entries[at]).collect();
     let hidden: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind() == &Kind::Message(Role::User)).collect();
     let bound = |source: u64| Bound { chars, bytes: usize::try_from(source / 4).unwrap_or(usize::MAX) };
@@ -51,11 +71,7 @@ fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold, chars: usiz
         brief(&entries, &hidden, bound(own))
     } else {
         let children = || fold.children.iter().filter_map(|child| lattice.folds.get(child));
-        // A child that was never shown stands in no edit that would tell its size.
-        let size = |child: &Fold| match child.placeholder {
-            0 => placeholder_of(context, lattice, child, chars).len() as u64,
-            known => known,
-        };
+        let size = |child: &Fold| if child.placeholder == 0 { sizes.get(&child.id).copied().unwrap_or(0) } else { child.placeholder };
         let told: Vec<Child> =
             children().map(|child| Child { id: child.id.to_string(), kind: child.kind, entries: child.entries, gist: child.gist.clone() }).collect();
         parent_brief(&told, &entries, &hidden, bound(children().map(size).sum::<u64>() + own))

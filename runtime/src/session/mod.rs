@@ -449,7 +449,7 @@ impl Session {
     }
 
     fn tokens_at_most(&self, size: Size) -> u64 {
-        self.occupancy.rate_min().tokens_at_most(size.bytes).saturating_add(size.images * IMAGE_TOKENS)
+        self.occupancy.rate_min().tokens_at_most(size.bytes).saturating_add(size.images.saturating_mul(IMAGE_TOKENS))
     }
 
     /// Estimated tokens of the next request.
