@@ -108,9 +108,9 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                loop {
-                    // The end of the range is never passed, however near to the largest number it is.
-                    let Ok(at) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at < seeds.end).then(|| at + 1)) else { break };
+                // The end of the range is never passed, however near to the largest number it is.
+                let take = |at: u64| (at < seeds.end).then(|| at + 1);
+                while let Ok(at) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
                     let runs = seed(profile, at, arms, options);
                     let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     done.push((at, runs));
