@@ -21,8 +21,7 @@ pub(crate) fn line_of(entry: &Entry) -> Option<String> {
 
 impl Session {
     /// Peeks that were read and are still shown whole.
-    fn due(&self) -> impl Iterator<Item = usize> + '_ {
-        let context = &self.context;
+    fn due<'a>(&'a self, context: &'a Context) -> impl Iterator<Item = usize> + 'a {
         self.peeks.range(context.kept_from()..).copied().filter(move |&at| {
             let free = |unit: usize| {
                 let entries = &context.units[unit].entries;
@@ -42,7 +41,7 @@ impl Session {
 
     /// The edits that retire a batch now, because little stands behind it.
     pub(super) fn cheap_retirement(&self) -> Option<Vec<Edit>> {
-        let due: BTreeSet<usize> = self.due().collect();
+        let due: BTreeSet<usize> = self.due(&self.context).collect();
         let batches: BTreeSet<usize> = due.iter().filter_map(|&at| self.context.unit_of[at]).collect();
         batches.into_iter().find_map(|batch| {
             let peeks: Vec<usize> = self.context.units[batch].entries.iter().copied().filter(|at| due.contains(at)).collect();
@@ -66,7 +65,7 @@ impl Session {
         if self.peeks.is_empty() {
             return None;
         }
-        let edits: Vec<Edit> = self.due().filter_map(|at| self.retired(at)).collect();
+        let edits: Vec<Edit> = self.due(context).filter_map(|at| self.retired(at)).collect();
         if edits.is_empty() {
             return None;
         }

@@ -126,7 +126,8 @@ impl World<'_> {
             summary
         });
         if compacted.is_none() {
-            return Ok(());
+            // The host looked at its own projection; what was shown over it is shown again.
+            return self.lay_over();
         }
         self.summarized += read;
         self.bill(Used { fresh: read, cached: 0, written: 0, output: written });
