@@ -387,7 +387,9 @@ impl Folds {
             let text = content.blocks().first().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
             let beside = answer_of(branch, at).and_then(|answer| by_answer.get(&answer));
             let is_line = beside.is_some_and(|id| made.contains(id.as_str()) && text == line_of(id));
-            let gives_back = content.raw() == entry.content().raw() && before.contains_key(&at);
+            // A clipped message that carried a fold made here, inside a parent made here, is whole again too.
+            let carried = before.contains_key(&at) || record.folds.iter().any(|fold| fold.carrier == *target);
+            let gives_back = content.raw() == entry.content().raw() && carried;
             let is_first = is_first_show(record, promise, at, read);
             let is_clip = is_first || is_late_clip(entry, promise, at, read);
             let is_result = matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));

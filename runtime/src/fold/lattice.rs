@@ -44,9 +44,8 @@ pub(crate) struct Lattice {
     pub placeholders: BTreeSet<usize>,
     /// Units that folds claim.
     pub claimed: BTreeSet<usize>,
-    /// Folds that another contains, and entries that are parts of a fold.
+    /// Folds that another contains.
     pub contained: BTreeSet<FoldId>,
-    pub parts: BTreeSet<usize>,
     /// Folds that stay as they are, in no group.
     pub pinned: BTreeSet<FoldId>,
 }
@@ -61,7 +60,6 @@ impl Lattice {
             }
         }
         self.contained.extend(fold.children.iter().cloned());
-        self.parts.extend(&fold.parts);
         self.claimed.extend(units);
         self.carriers.insert(fold.carrier.position(), fold.id.clone());
         self.roots.insert(fold.units.0, fold.id.clone());

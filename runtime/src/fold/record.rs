@@ -169,7 +169,8 @@ impl Record {
     }
 
     /// The folds it makes, with the units each claims, as far as they fit the branch; `None` if one does not.
-    pub fn folds(&self, context: &Context, lattice: &Lattice) -> Option<Vec<Claim>> {
+    /// `folded` are the parts of folds already.
+    pub fn folds(&self, context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>) -> Option<Vec<Claim>> {
         let mut made: BTreeMap<String, Fold> = BTreeMap::new();
         let mut out = Vec::new();
         // A fold has one parent and an entry is a part of one fold, or nothing that walks them would end.
@@ -180,7 +181,7 @@ impl Record {
             let fresh = |child: &String| !lattice.contained.contains(child.as_str());
             let children = stored.children.iter().all(|child| fresh(child) && contained.insert(child));
             let parted = fold.parts.windows(2).all(|pair| pair[0] < pair[1]) && fold.parts.iter().all(|at| parts.insert(*at));
-            let free = fold.parts.iter().all(|at| !lattice.parts.contains(at));
+            let free = fold.parts.iter().all(|at| !folded.contains_key(at));
             if !children || !parted || !free || consolidates != (stored.children.len() >= 2) || (!consolidates && !stored.children.is_empty()) {
                 return None;
             }

@@ -64,7 +64,7 @@ pub struct Session {
     promises: Promises,
     agreed: Agreed,
     repairs: Repairs,
-    /// Ephemeral peeks, retired ones too.
+    /// Ephemeral peeks that are shown whole.
     peeks: BTreeSet<usize>,
     /// Sum of what can be moved: shown, ripe, not held, editable, nobody else's.
     movable: Size,
@@ -214,6 +214,12 @@ impl Session {
             self.words = self.words.saturating_sub(was) + if placeholder.is_some() { own } else { after };
         }
         (self.context.shown[at], self.context.state[at]) = (after, state);
+        // A boundary looks at every peek in this set: one that is not shown whole is not in it.
+        if state != Shown::Raw {
+            self.peeks.remove(&at);
+        } else if line_of(&self.context.entries[at]).is_some() {
+            self.peeks.insert(at);
+        }
         match placeholder {
             Some(bytes) => self.lattice.placed(at, bytes),
             None => {
@@ -245,7 +251,7 @@ impl Session {
 
     fn record(&mut self, position: usize, entry: &Entry) {
         let Some(record) = Record::parse(entry) else { return };
-        let Some(folds) = record.folds(&self.context, &self.lattice) else { return };
+        let Some(folds) = record.folds(&self.context, &self.lattice, &self.digests) else { return };
         let mut claimed = BTreeSet::new();
         for (fold, units, digests) in folds {
             self.unsaved.extend(&fold.parts);

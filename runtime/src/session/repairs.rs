@@ -5,7 +5,6 @@
 
 use super::{COMMIT_RECORD, Commit, Decision, Draft, Session, Trigger};
 use crate::fold::{Edit, FoldId, Outcome, Record, Shown, UnitKind, as_folded};
-
 use crate::journal::Content;
 use crate::window::Size;
 use std::collections::BTreeSet;
