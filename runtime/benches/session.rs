@@ -84,13 +84,7 @@ impl Grown {
 }
 
 fn written(draft: &Draft, number: usize) -> Entry {
-    entry(&match draft {
-        Draft::Custom { custom_type, data } => format!(r#"{{"type":"custom","id":"d{number:07}","customType":"{custom_type}","data":{data}}}"#),
-        Draft::ContextEdit { target, replacement } => {
-            let replacement = replacement.as_ref().map_or("null".to_owned(), |content| format!("{{\"content\":{content}}}"));
-            format!(r#"{{"type":"context_edit","id":"d{number:07}","targetId":"{target}","replacement":{replacement}}}"#)
-        }
-    })
+    entry(&format!(r#"{{{},"id":"d{number:07}"}}"#, draft.fields()))
 }
 
 /// One turn (a call, its result, a boundary that stays quiet) in sessions of three lengths.

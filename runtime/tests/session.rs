@@ -28,13 +28,7 @@ fn commit(session: &Session) -> Commit {
 }
 
 fn written(drafts: &[Draft]) -> Vec<Entry> {
-    let line = |(index, draft): (usize, &Draft)| match draft {
-        Draft::Custom { custom_type, data } => format!(r#"{{"type":"custom","id":"d{index}","customType":"{custom_type}","data":{data}}}"#),
-        Draft::ContextEdit { target, replacement } => {
-            let replacement = replacement.as_ref().map_or("null".to_owned(), |content| format!("{{\"content\":{content}}}"));
-            format!(r#"{{"type":"context_edit","id":"d{index}","targetId":"{target}","replacement":{replacement}}}"#)
-        }
-    };
+    let line = |(index, draft): (usize, &Draft)| format!(r#"{{{},"id":"d{index}"}}"#, draft.fields());
     drafts.iter().enumerate().map(line).map(|line| Entry::parse(&line).expect("an entry")).collect()
 }
 

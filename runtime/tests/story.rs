@@ -53,6 +53,7 @@ impl Host {
         for draft in drafts {
             let id = format!("x{}", self.branch.len());
             match draft {
+                Draft::CustomMessage { .. } => panic!("no notice was asked for"),
                 Draft::Custom { custom_type, data } => self.append("custom", &id, &format!(r#""customType":"{custom_type}","data":{data}"#)),
                 Draft::ContextEdit { target, replacement } => {
                     let replacement = replacement.as_ref().map_or("null".to_owned(), |content| format!(r#"{{"content":{content}}}"#));

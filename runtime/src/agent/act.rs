@@ -6,10 +6,10 @@
 
 use super::peek::{look, peek};
 use super::status::{count, list, status};
-use super::{Action, Brief, Detail, Ids, Peek, Reboundary, Refusal, StatusPage};
-use crate::fold::{Bound, DECISION, Decided, brief_bound, disarm, fit};
+use super::{Action, Brief, Detail, Id, Ids, Peek, Reboundary, Refusal, StatusPage};
+use crate::fold::{Bound, DECISION, Decided, FoldId, brief_bound, disarm, fit};
 use crate::ports::ObjectStore;
-use crate::session::{Choice, Draft, Named, Session, Unmarked};
+use crate::session::{Choice, Draft, Named, Session, Unclosed, Unmarked, Unopened};
 use std::collections::BTreeMap;
 
 /// What a call that was carried out answers.
@@ -81,6 +81,8 @@ impl Wrong {
 fn decide(session: &Session, action: &Action) -> Result<Reply, Barred> {
     match action {
         Action::Peek(_) | Action::Status(_) => unreachable!("they decide nothing"),
+        Action::Expand(Id { id }) => expand(session, id),
+        Action::Refold(Id { id }) => refold(session, id),
         Action::Pin(Ids { ids }) => pin(session, ids),
         Action::Unpin(Ids { ids }) => unpin(session, ids),
         Action::Brief(asked) => brief(session, asked),
@@ -164,18 +166,20 @@ fn pinnable(session: &Session, id: &str) -> Result<Choice, Wrong> {
     let choice = match session.named(id) {
         Named::Unit(first) => Choice::Unit(first),
         Named::Root(fold) => Choice::Fold(fold.clone()),
-        Named::Nested(root) => {
+        Named::Open(fold) => Choice::Fold(fold.clone()),
+        Named::Nested(_, root) => {
             let rule = format!("it is inside fold {root}; of folds, only those that no other contains can be pinned");
             return Err(Wrong { meant: Some(root.to_string()), ..Wrong::new(rule, peek()) });
         }
-        Named::Folded(fold, root) => {
-            let rule = if fold == root {
-                format!("it is hidden in fold {fold}; what is hidden cannot be pinned, that fold can")
+        Named::Folded(fold, shown, _) => {
+            let rule = if fold == shown {
+                format!("it is hidden in fold {fold}; what is hidden cannot be pinned, expand that fold first")
             } else {
-                format!("it is hidden in fold {fold}, inside {root}; what is hidden cannot be pinned, {root} can")
+                format!("it is hidden in fold {fold}, inside {shown}; what is hidden cannot be pinned, expand {shown} first")
             };
-            return Err(Wrong::new(rule, peek()));
+            return Err(Wrong::new(rule, expansion(shown)));
         }
+        Named::Dissolved => return Err(Wrong::new("this fold was cut anew, so there is nothing to pin", peek())),
         Named::Closed | Named::LeftOut => return Err(Wrong::new("a compaction left it out of the window, so nothing folds it any more", peek())),
         Named::Apart => return Err(Wrong::new("it is never folded, so there is nothing to pin", peek())),
         Named::Unknown => return Err(unknown(id)),
@@ -184,6 +188,10 @@ fn pinnable(session: &Session, id: &str) -> Result<Choice, Wrong> {
         return Err(Wrong::new("it is pinned already; this would change nothing", Action::status()));
     }
     Ok(choice)
+}
+
+fn expansion(fold: &FoldId) -> Action {
+    Action::Expand(Id { id: fold.to_string() })
 }
 
 fn unknown(id: &str) -> Wrong {
@@ -243,12 +251,17 @@ impl<'a> Marks<'a> {
                     Unmarked::Words => wrong("it is a person's message, and those are in no mark"),
                     Unmarked::Pinned => Wrong::new("it is pinned, so it is in no mark", Action::Unpin(Ids { ids: vec![id.to_owned()] })),
                     Unmarked::Withdrawn => wrong("its mark was withdrawn until the next commit by the band or by a person"),
+                    Unmarked::Expanded(fold) => {
+                        Wrong::new(format!("fold {fold}, which is expanded, has it already"), Action::Refold(Id { id: fold.to_string() }))
+                    }
                     Unmarked::Blacklisted => wrong("the settings keep the results of its tool, so it is in no mark"),
                     Unmarked::Open => wrong("no mark has closed over it yet"),
                 })
             }
-            Named::Root(_) | Named::Nested(_) | Named::Closed => Err(wrong("it is a fold; only marks that wait for a commit can be changed")),
-            Named::Folded(fold, _) => Err(wrong(&format!("fold {fold} has it already; only marks that wait for a commit can be changed"))),
+            Named::Root(_) | Named::Open(_) | Named::Nested(..) | Named::Closed | Named::Dissolved => {
+                Err(wrong("it is a fold; only marks that wait for a commit can be changed"))
+            }
+            Named::Folded(fold, ..) => Err(wrong(&format!("fold {fold} has it already; only marks that wait for a commit can be changed"))),
             Named::LeftOut => Err(wrong("a compaction left it out of the window, so it is in no mark")),
             Named::Apart => Err(wrong("it is never folded, so it is in no mark")),
             Named::Unknown => Err(unknown(id)),
@@ -260,7 +273,7 @@ impl<'a> Marks<'a> {
     }
 
     fn told(&self, units: &[usize]) -> String {
-        format!("{} ({})", count(units.len(), "unit"), list(units.iter().map(|&unit| self.session.unit_id(unit))))
+        session_units(self.session, units)
     }
 }
 
@@ -299,37 +312,158 @@ fn brief(session: &Session, Brief { id, text }: &Brief) -> Result<Reply, Barred>
 }
 
 fn reboundary(session: &Session, Reboundary { id, at }: &Reboundary) -> Result<Reply, Barred> {
-    let marks = Marks::of(session);
-    let mark = marks.find(id).map_err(|wrong| wrong.about(id))?;
-    let units = &marks.marks[mark];
-    let edge = |edge: &str| {
-        let position = session.position(edge);
-        let unit = position.and_then(|at| session.ripe_unit(at)).filter(|unit| marks.of_unit.get(unit) == Some(&mark));
-        let Some(unit) = unit else { return Err(Wrong::new(format!("it is no unit of this mark, which is {}", marks.told(units)), self::marks())) };
-        if unit == units[0] {
-            return Err(Wrong::new("the mark begins there already", self::marks()));
-        }
-        let first = session.unit_id(unit);
-        if first != edge {
-            let rule = format!("a cut begins with a whole unit, and this is an entry within unit {}", disarm(first));
-            return Err(Wrong { meant: Some(first.to_owned()), ..Wrong::new(rule, self::marks()) });
-        }
-        Ok(unit)
+    let edges = |units: &[usize], what: &str| {
+        let edge = |edge: &str| {
+            let unit = session.position(edge).and_then(|at| session.ripe_unit(at)).filter(|unit| units.contains(unit));
+            let Some(unit) = unit else {
+                return Err(Wrong::new(format!("it is no unit of this {what}, which is {}", session_units(session, units)), self::marks()));
+            };
+            if unit == units[0] {
+                return Err(Wrong::new(format!("the {what} begins there already"), self::marks()));
+            }
+            let first = session.unit_id(unit);
+            if first != edge {
+                let rule = format!("a cut begins with a whole unit, and this is an entry within unit {}", disarm(first));
+                return Err(Wrong { meant: Some(first.to_owned()), ..Wrong::new(rule, self::marks()) });
+            }
+            Ok(unit)
+        };
+        all(("at", at), |at| Action::Reboundary(Reboundary { id: id.clone(), at }), edge)
     };
-    let edges = all(("at", at), |at| Action::Reboundary(Reboundary { id: id.clone(), at }), edge)?;
-    let starts = edges.iter().map(|edge| units.partition_point(|unit| unit < edge));
-    let ends = starts.clone().chain([units.len()]);
-    let parts: Vec<&[usize]> = std::iter::once(0).chain(starts).zip(ends).map(|(start, end)| &units[start..end]).collect();
-    if let Some(part) = parts.iter().find(|part| session.stands_for(part).is_none()) {
-        let rule = "nothing in the cut that would begin here could carry a placeholder";
-        return Err(Wrong::new(rule, self::marks()).about(session.unit_id(part[0])));
+    if let Named::Root(fold) | Named::Nested(fold, _) = session.named(id)
+        && fold.as_str() == id
+    {
+        return cut_fold_anew(session, fold, edges);
     }
+    let marks = Marks::of(session);
+    let units = &marks.marks[marks.find(id).map_err(|wrong| wrong.about(id))?];
+    let parts = parts(units, &edges(units, "mark")?);
+    let cuts = cuts(session, &parts)?;
     let told = format!(
         "The mark becomes {} that begin at {}: a commit makes a fold of each. A brief of the old mark is dropped",
         count(parts.len(), "cut"),
         list(parts.iter().map(|part| session.unit_id(part[0])))
     );
-    Ok(Reply::decided(&told, parts.into_iter().map(|part| Decided::Cut { units: marks.ids(part), brief: None })))
+    Ok(Reply::decided(&told, cuts))
+}
+
+/// Dissolves a fold and agrees on the cuts in its place.
+fn cut_fold_anew(session: &Session, fold: &FoldId, edges: impl Fn(&[usize], &str) -> Result<Vec<usize>, Barred>) -> Result<Reply, Barred> {
+    let barred = |rule: String, instead: Vec<Action>| Barred { subject: fold.to_string(), rule, instead };
+    let Some(units) = session.claimed_by_leaf(fold) else {
+        let rule = "only a fold that contains no other, and that no other contains, can be cut anew";
+        return Err(barred(rule.to_owned(), vec![expansion(fold), Action::Peek(Peek::of(fold.as_str()))]));
+    };
+    let parts = parts(&units, &edges(&units, "fold")?);
+    let draft = session.dissolution(fold).map_err(|why| unopened(fold, why))?;
+    let cuts = cuts(&session.after(&draft), &parts)?;
+    let text = format!(
+        "Fold {fold} is dissolved: from the next request on its {} stand as they were. They are {} now that begin at {}: the next commit makes a fold of each",
+        count(units.len(), "unit"),
+        count(parts.len(), "cut"),
+        list(parts.iter().map(|part| session.unit_id(part[0])))
+    );
+    let cuts = cuts.into_iter().map(|cut| Draft::Custom { custom_type: DECISION, data: cut.data() });
+    Ok(Reply { text, drafts: std::iter::once(draft).chain(cuts).collect() })
+}
+
+/// Units cut at these edges.
+fn parts<'a>(units: &'a [usize], edges: &[usize]) -> Vec<&'a [usize]> {
+    let starts = edges.iter().map(|edge| units.partition_point(|unit| unit < edge));
+    let ends = starts.clone().chain([units.len()]);
+    std::iter::once(0).chain(starts).zip(ends).map(|(start, end)| &units[start..end]).collect()
+}
+
+/// These parts as agreed cuts, if each could carry a placeholder.
+fn cuts(session: &Session, parts: &[&[usize]]) -> Result<Vec<Decided>, Barred> {
+    let ids = |part: &[usize]| part.iter().map(|&unit| session.unit_id(unit).to_owned()).collect();
+    let cut = |part: &&[usize]| {
+        let rule = "nothing in the cut that would begin here could carry a placeholder";
+        session.stands_for(part).ok_or_else(|| Wrong::new(rule, marks()).about(session.unit_id(part[0])))?;
+        Ok(Decided::Cut { units: ids(part), brief: None })
+    };
+    parts.iter().map(cut).collect()
+}
+
+fn session_units(session: &Session, units: &[usize]) -> String {
+    format!("{} ({})", count(units.len(), "unit"), list(units.iter().map(|&unit| session.unit_id(unit))))
+}
+
+fn expand(session: &Session, id: &str) -> Result<Reply, Barred> {
+    let peek = || Action::Peek(Peek::of(id));
+    let barred = |rule: String, instead: Vec<Action>| Barred { subject: id.to_owned(), rule, instead };
+    let fold = match session.named(id) {
+        Named::Root(fold) => fold,
+        Named::Nested(shown, _) if shown.as_str() == id => shown,
+        Named::Nested(shown, _) => {
+            return Err(barred(format!("it is inside fold {shown}, which is expanded before it"), vec![expansion(shown), peek()]));
+        }
+        Named::Open(fold) => {
+            return Err(barred(
+                "it is expanded already; this would change nothing".to_owned(),
+                vec![Action::Refold(Id { id: fold.to_string() }), peek()],
+            ));
+        }
+        Named::Folded(fold, shown, _) => {
+            return Err(barred(
+                format!("it is an entry hidden in fold {fold}; folds are expanded, one level at a time"),
+                vec![expansion(shown), peek()],
+            ));
+        }
+        Named::Closed => return Err(barred("a compaction left it out of the window; its originals can be peeked".to_owned(), vec![peek()])),
+        Named::Dissolved => return Err(barred("it was cut anew, so its originals stand in other folds, or as they were".to_owned(), vec![peek()])),
+        Named::Unit(_) | Named::LeftOut | Named::Apart => {
+            return Err(barred("it is an entry that no fold hides; folds are expanded".to_owned(), vec![tree()]));
+        }
+        Named::Unknown => return Err(unknown(id).about(id)),
+    };
+    let draft = session.expansion(fold).map_err(|why| unopened(fold, why))?;
+    let text = format!(
+        "Fold {fold} is expanded by one level from the next request on. It counts as pinned, and the first commit after eight answers folds it again, the same id and the same bytes, unless it is pinned"
+    );
+    Ok(Reply { text, drafts: vec![draft] })
+}
+
+/// Why a fold may not be opened, and what works.
+fn unopened(fold: &FoldId, why: Unopened) -> Barred {
+    let peek = |fold: &FoldId| Action::Peek(Peek::of(fold.as_str()));
+    let (rule, instead) = match why {
+        Unopened::Pinned => ("it is pinned, so it stays as it is".to_owned(), Action::Unpin(Ids { ids: vec![fold.to_string()] })),
+        Unopened::LeftOut => ("a compaction left a part of it out of the window; its originals can be peeked".to_owned(), peek(fold)),
+        Unopened::Foreign(entry) => (format!("another extension edited its entry {}, and that edit stands", disarm(&entry)), peek(fold)),
+        Unopened::Damaged(entry) => {
+            let rule =
+                format!("its original {} on this branch differs from what was folded; a peek says whether a second copy has it", disarm(&entry));
+            (rule, peek(fold))
+        }
+        Unopened::Taken(entry) => (format!("entry {}, which one of its folds stood in, belongs to another fold by now", disarm(&entry)), peek(fold)),
+        Unopened::TooLarge(would, most) => (format!("the window would hold about {would} tokens; at {most} a commit would fold again"), peek(fold)),
+        Unopened::OverCap(would, cap) => {
+            (format!("what is pinned and expanded would take about {would} tokens; at most {cap}, a quarter of the budget, may be"), peek(fold))
+        }
+    };
+    Barred { subject: fold.to_string(), rule, instead: vec![instead, peek(fold)] }
+}
+
+fn refold(session: &Session, id: &str) -> Result<Reply, Barred> {
+    let barred = |rule: String, instead: Vec<Action>| Barred { subject: id.to_owned(), rule, instead };
+    let fold = match session.named(id) {
+        Named::Open(fold) => fold,
+        Named::Unknown => return Err(unknown(id).about(id)),
+        Named::Root(_) | Named::Nested(..) | Named::Closed | Named::Dissolved => {
+            return Err(barred("it is a fold that is not expanded; this would change nothing".to_owned(), vec![tree()]));
+        }
+        _ => return Err(barred("it is no fold; expanded folds can be folded again".to_owned(), vec![tree()])),
+    };
+    let draft = session.refolding(fold).map_err(|why| match why {
+        Unclosed::Pinned(pinned) => barred(format!("{} in it is pinned", disarm(&pinned)), vec![Action::Unpin(Ids { ids: vec![pinned] })]),
+        Unclosed::Foreign(entry) => barred(
+            format!("another extension edited its entry {}, so it stays as it is", disarm(&entry)),
+            vec![Action::Peek(Peek::of(fold.as_str()))],
+        ),
+    })?;
+    let text = format!("Fold {fold} stands as it was from the next request on, with everything in it");
+    Ok(Reply { text, drafts: vec![draft] })
 }
 
 fn unmark(session: &Session, ids: &[String]) -> Result<Reply, Barred> {

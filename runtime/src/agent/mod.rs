@@ -1,7 +1,7 @@
 //! The tool an agent has, `pi_fold_context`: one call in as JSON text, one text out, or a refusal that says what would work.
 //!
 //! A peek and a status only read. A decision (pin, unpin, brief, reboundary, unmark) is an entry to append, and changes no byte that was
-//! shown: it counts at the next commit. Every call is parsed whole or refused by name, and no input makes any of it panic.
+//! shown: it counts at the next commit. An expansion, its end, and a fold cut anew are records like a commit's, and change the next request. Every call is parsed whole or refused by name, and no input makes any of it panic.
 //!
 //! | where | what |
 //! |---|---|
@@ -36,16 +36,28 @@ pub enum Action {
     Peek(Peek),
     /// How the window stands.
     Status(StatusPage),
+    /// Shows one level of a fold again.
+    Expand(Id),
+    /// Shows an expanded fold as it was.
+    Refold(Id),
     /// Units stay as they are, folds stay collapsed and in no other.
     Pin(Ids),
     /// Takes that back.
     Unpin(Ids),
     /// Supplies what the fold of a pending mark will say.
     Brief(Brief),
-    /// Cuts a pending mark anew.
+    /// Cuts a pending mark anew, or a fold.
     Reboundary(Reboundary),
     /// Withdraws pending marks until the next commit that can wait.
     Unmark(Ids),
+}
+
+/// The fold to show or to hide.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Id {
+    /// Its id.
+    pub id: String,
 }
 
 /// What a decision is about.
@@ -66,13 +78,13 @@ pub struct Brief {
     pub text: String,
 }
 
-/// A mark, cut anew.
+/// A mark, or a fold that contains no other, cut anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reboundary {
-    /// Any entry of a unit of the mark.
+    /// Any entry of a unit of the mark, or the fold.
     pub id: String,
-    /// The units at which a new cut begins, by their first entries; not the first unit of the mark.
+    /// The units at which a new cut begins, by their first entries; not the first unit.
     pub at: Vec<String>,
 }
 
@@ -82,24 +94,27 @@ Look at and steer what this context window holds. Finished work is replaced by s
 Ids: folds (f_...) stand in placeholders; entries and units in status and peek. Actions:
 - status {detail: none|tree|folds|marks, page}: budget, pins, folds, and the pending marks: work that the next commit may fold.
 - peek {id, offset, bytes, ephemeral}: the originals behind a fold, or one entry, as text. A long one comes in slices; each names the call that goes on.
-- pin {ids}: whole units stay as they are shown; a fold stays collapsed and out of other folds. Together at most a quarter of the budget. unpin {ids} takes it back.
+- expand {id}: shows a fold again, one level, from the next request on, until a commit some answers later; it costs more than a peek. refold {id} ends that.
+- pin {ids}: whole units stay as they are shown; a fold stays as it is. Together at most a quarter of the budget. unpin {ids} takes it back.
 - brief {id, text}: what the fold of a pending mark will say, in the place of a mechanical summary: facts, decisions, paths, what is still open.
-- reboundary {id, at: [unit ids]}: cuts a pending mark anew, a new cut at each of these units.
+- reboundary {id, at: [unit ids]}: cuts a pending mark, or a fold, anew, a new cut at each of these units.
 - unmark {ids}: keeps pending marks from being folded until the next regular commit is over.
-Decisions change nothing that is shown now; they count at the next commit. A refused call changes nothing and names one that works.";
+But for expand, refold and a fold cut anew, nothing that is shown changes before the next commit. A refused call changes nothing and names one that works.";
 
 /// Every action: its name, its fields, and what they take.
-const ACTIONS: [(&str, &[&str], &str); 7] = [
+const ACTIONS: [(&str, &[&str], &str); 9] = [
     (
         "peek",
         &["id", "offset", "bytes", "ephemeral"],
         "peek takes id (text), offset and bytes (whole numbers of bytes), ephemeral (true or false); only id is needed",
     ),
     ("status", &["detail", "page"], "status takes detail (none, tree, folds or marks) and page (a whole number); neither is needed"),
+    ("expand", &["id"], "expand takes id (a fold)"),
+    ("refold", &["id"], "refold takes id (an expanded fold)"),
     ("pin", &["ids"], "pin takes ids (a list of texts: entries or folds)"),
     ("unpin", &["ids"], "unpin takes ids (a list of texts: entries or folds)"),
     ("brief", &["id", "text"], "brief takes id (an entry of a pending mark) and text; both are needed"),
-    ("reboundary", &["id", "at"], "reboundary takes id (an entry of a pending mark) and at (a list of unit ids); both are needed"),
+    ("reboundary", &["id", "at"], "reboundary takes id (an entry of a pending mark, or a fold) and at (a list of unit ids); both are needed"),
     ("unmark", &["ids"], "unmark takes ids (a list of texts: entries of pending marks)"),
 ];
 

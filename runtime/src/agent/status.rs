@@ -142,7 +142,7 @@ fn decisions(session: &Session) -> Vec<String> {
     let (pins, (agreed, pending), lost) = (session.pins(), session.agreed(), session.unkeepable());
     let (units, folds) = (count(pins.units.len(), "unit"), count(pins.folds.len(), "fold"));
     let mut lines = vec![
-        format!("pinned: {units} and {folds}, {} of at most {} tokens", pins.tokens, pins.cap),
+        format!("pinned: {units} and {folds}, with what is expanded {} of at most {} tokens", pins.tokens, pins.cap),
         format!("withdrawn: {}, until the next commit by the band or by a person", count(session.withdrawn(), "unit")),
         format!("agreed cuts: {agreed}, {pending} of them pending"),
         format!("promised and not written yet: {}", count(session.unwritten(), "edit")),
@@ -165,12 +165,14 @@ fn folds(forest: &[FoldView<'_>]) -> Vec<String> {
     let of = |kind: FoldKind| forest.iter().filter(|fold| fold.kind == kind).count();
     let placed = |place: Place<'_>| forest.iter().filter(|fold| fold.place == place).count();
     let mut lines = vec![format!(
-        "folds: {}: {} tool, {} span, {} consolidated; {} in context as roots, {} closed by a compaction",
+        "folds: {}: {} tool, {} span, {} consolidated; {} in context as roots, {} expanded, {} dissolved, {} closed by a compaction",
         forest.len(),
         of(FoldKind::Tool),
         of(FoldKind::Span),
         of(FoldKind::Consolidated),
         placed(Place::Root),
+        placed(Place::Open),
+        placed(Place::Dissolved),
         placed(Place::Closed),
     )];
     lines.extend(depths.iter().map(|(depth, folds)| format!("at depth {depth}: {folds}")));
@@ -180,6 +182,8 @@ fn folds(forest: &[FoldView<'_>]) -> Vec<String> {
 fn in_tree(fold: &FoldView<'_>) -> String {
     let place = match fold.place {
         Place::Root => "root".to_owned(),
+        Place::Open => "expanded".to_owned(),
+        Place::Dissolved => "dissolved".to_owned(),
         Place::Within(parent) => format!("in {parent}"),
         Place::Closed => "closed".to_owned(),
     };

@@ -40,6 +40,8 @@ pub(crate) struct Context {
     /// Units whose marks were withdrawn, and those with a result that the settings hold.
     pub withdrawn: BTreeSet<usize>,
     pub blacklisted: BTreeSet<usize>,
+    /// Units and user messages of open folds.
+    pub opened: BTreeSet<usize>,
     /// Units that are held by choice: all of these.
     pub held: BTreeSet<usize>,
     /// Briefs that were supplied, by the units of their cuts.
@@ -103,16 +105,16 @@ impl Context {
     /// Works out anew what is held, after a decision.
     pub fn hold(&mut self) {
         let pinned = self.pinned.iter().filter_map(|&at| self.unit_of[at].filter(|&unit| self.units[unit].entries[0] == at));
-        self.held = self.blacklisted.iter().chain(&self.withdrawn).copied().chain(pinned).collect();
+        self.held = self.blacklisted.iter().chain(&self.withdrawn).chain(&self.opened).copied().chain(pinned).collect();
         let ends = |(number, unit): (usize, &Unit)| {
             (unit.kind == UnitKind::Ender || (unit.kind != UnitKind::User && self.held.contains(&number))).then_some(number)
         };
         self.ends = self.units.iter().enumerate().filter_map(ends).collect();
     }
 
-    /// Whether a person's message is pinned: never hidden, never clipped, never a carrier.
-    pub fn is_pinned(&self, at: usize) -> bool {
-        self.pinned.contains(&at)
+    /// Whether a person's message stays as it is: never hidden, never clipped, never the carrier of a new fold.
+    pub fn stays(&self, at: usize) -> bool {
+        self.pinned.contains(&at) || self.unit_of[at].is_some_and(|unit| self.opened.contains(&unit))
     }
 
     /// The newest message of a person.

@@ -268,7 +268,7 @@ impl Run {
         if let Some((_, unit)) = self.lightest {
             return Some(Carrier::of_batch(&context.units[unit].entries, &context.entries));
         }
-        let user = self.users.iter().copied().find(|&at| Some(at) != newest_user && !context.is_pinned(at)).map(Carrier::User);
+        let user = self.users.iter().copied().find(|&at| Some(at) != newest_user && !context.stays(at)).map(Carrier::User);
         user.into_iter().chain(self.custom.map(Carrier::Custom)).min_by_key(Carrier::position)
     }
 

@@ -1,6 +1,8 @@
 //! The folds on a branch: which exist, what each hides, which contain which.
 
+use super::context::Context;
 use super::cut::Carrier;
+use super::record::Changes;
 use super::text::{FoldId, FoldKind, FoldName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +28,8 @@ pub(crate) struct Fold {
     pub entries: usize,
     pub first: usize,
     pub last: usize,
+    /// Characters its brief may have: what its record says.
+    pub bound: usize,
     /// What it is about, for its parent's brief.
     pub gist: String,
     /// The brief that was supplied for it, if one was.
@@ -33,13 +37,17 @@ pub(crate) struct Fold {
 }
 
 /// All folds of a branch.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lattice {
     pub folds: BTreeMap<FoldId, Fold>,
-    /// Folds that no other contains and whose carrier is in context, by their first unit.
+    /// Shown folds that no other contains, by their first unit.
     pub roots: BTreeMap<usize, FoldId>,
-    /// Which root's placeholder an entry carries.
+    /// Which shown fold's placeholder an entry carries.
     pub carriers: BTreeMap<usize, FoldId>,
+    /// Folds of which one level is shown, and how many good answers there were when that began.
+    pub open: BTreeMap<FoldId, usize>,
+    /// Folds that can be recovered, and nothing else.
+    pub dissolved: BTreeSet<FoldId>,
     /// Entries whose placeholder is seen on the branch.
     pub placeholders: BTreeSet<usize>,
     /// Units that folds claim.
@@ -61,6 +69,7 @@ impl Lattice {
         }
         self.contained.extend(fold.children.iter().cloned());
         self.claimed.extend(units);
+        self.dissolved.remove(&fold.id);
         self.carriers.insert(fold.carrier.position(), fold.id.clone());
         self.roots.insert(fold.units.0, fold.id.clone());
         self.folds.insert(fold.id.clone(), fold);
@@ -74,12 +83,109 @@ impl Lattice {
         }
     }
 
-    /// Closes every root whose carrier lies before the kept range of a compaction: recoverable, but in no group any more.
+    /// What a compaction left out in part or whole is no root and not open any more: recoverable, but folded no further.
     pub fn close_before(&mut self, kept: usize) {
+        let left_out = |id: &FoldId| self.folds[id].carrier.position() < kept || self.hidden(&self.folds[id]).iter().any(|at| *at < kept);
+        let ended: Vec<FoldId> = self.open.keys().filter(|id| left_out(id)).cloned().collect();
+        self.open.retain(|id, _| !ended.contains(id));
         let folds = &self.folds;
         self.roots.retain(|_, id| folds[id].carrier.position() >= kept);
         self.carriers.retain(|at, _| *at >= kept);
         self.placeholders.retain(|at| *at >= kept);
+    }
+
+    /// Opens, closes and dissolves folds, in this order; `None` where one does not stand as that needs, and then nothing holds of what is left here.
+    pub fn apply(&mut self, changes: &Changes, context: &Context) -> Option<()> {
+        for id in &changes.opens {
+            self.open(id, context)?;
+        }
+        for id in &changes.closes {
+            self.close(id, context)?;
+        }
+        for id in &changes.dissolves {
+            self.dissolve(id, context)?;
+        }
+        Some(())
+    }
+
+    fn open(&mut self, id: &str, context: &Context) -> Option<()> {
+        let fold = self.shown(id)?.clone();
+        let hidden = self.hidden(&fold);
+        let children: Vec<&Fold> = fold.children.iter().filter_map(|child| self.folds.get(child)).collect();
+        let mut carriers = children.iter().map(|child| child.carrier.position());
+        if carriers.any(|at| self.carriers_or_open(at).is_some_and(|other| *other != fold.id) || (!hidden.contains(&at) && self.is_part(at))) {
+            return None;
+        }
+        let shown: Vec<(usize, FoldId)> = children.iter().map(|child| (child.carrier.position(), child.id.clone())).collect();
+        self.roots.retain(|_, root| *root != fold.id);
+        self.carriers.remove(&fold.carrier.position());
+        self.carriers.extend(shown.into_iter().filter(|(at, _)| *at >= context.kept_from()));
+        self.open.insert(fold.id, context.answers);
+        Some(())
+    }
+
+    fn close(&mut self, id: &str, context: &Context) -> Option<()> {
+        self.open.get(id)?;
+        let fold = self.folds.get(id)?.clone();
+        for inner in self.within(&fold) {
+            self.open.remove(&inner);
+            self.carriers.retain(|_, shown| *shown != inner);
+        }
+        self.open.remove(id);
+        if fold.carrier.position() >= context.kept_from() {
+            self.carriers.insert(fold.carrier.position(), fold.id.clone());
+            if !self.contained.contains(id) {
+                self.roots.insert(fold.units.0, fold.id);
+            }
+        }
+        Some(())
+    }
+
+    fn dissolve(&mut self, id: &str, context: &Context) -> Option<()> {
+        let fold = self.shown(id).filter(|fold| fold.children.is_empty() && !self.contained.contains(&fold.id))?.clone();
+        self.roots.retain(|_, root| *root != fold.id);
+        self.carriers.remove(&fold.carrier.position());
+        for unit in fold.parts.iter().filter_map(|&at| context.unit_of[at]) {
+            self.claimed.remove(&unit);
+        }
+        self.dissolved.insert(fold.id);
+        Some(())
+    }
+
+    /// The fold with this id, if its placeholder is shown.
+    pub fn shown(&self, id: &str) -> Option<&Fold> {
+        let fold = self.folds.get(id)?;
+        (self.carriers.get(&fold.carrier.position()) == Some(&fold.id)).then_some(fold)
+    }
+
+    /// The shown fold that an entry carries, else the open one that it would carry.
+    pub fn carriers_or_open(&self, at: usize) -> Option<&FoldId> {
+        let open = || self.open.keys().find(|id| self.folds[*id].carrier.position() == at);
+        self.carriers.get(&at).or_else(open)
+    }
+
+    /// Whether an entry is a part of a fold.
+    fn is_part(&self, at: usize) -> bool {
+        self.folds.values().any(|fold| fold.parts.contains(&at) && !self.dissolved.contains(&fold.id))
+    }
+
+    /// Every fold inside one, at any depth.
+    pub fn within(&self, fold: &Fold) -> Vec<FoldId> {
+        let mut all: Vec<FoldId> = fold.children.clone();
+        let mut next = 0;
+        while let Some(inner) = all.get(next).and_then(|id| self.folds.get(id)) {
+            all.extend(inner.children.iter().cloned());
+            next += 1;
+        }
+        all
+    }
+
+    /// The units of a fold's claim, the user messages that it hides and those that carry it or a fold in it: all that is held while it is open.
+    pub fn claim(&self, fold: &Fold, context: &Context) -> BTreeSet<usize> {
+        let inner = self.within(fold);
+        let folds = std::iter::once(fold).chain(inner.iter().filter_map(|id| self.folds.get(id)));
+        let entries = folds.flat_map(|fold| fold.parts.iter().copied().chain([fold.carrier.position()]));
+        entries.filter_map(|at| context.unit_of[at]).collect()
     }
 
     /// Every entry a fold hides at any depth, in branch order.

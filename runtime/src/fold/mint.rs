@@ -76,6 +76,7 @@ impl<'a> Work<'a> {
             entries: parts.len(),
             first: parts[0],
             last: parts[parts.len() - 1],
+            bound: self.plan.policy.brief_chars,
             gist: gist_of(context, cut.units.iter().copied()),
             brief: supplied,
             parts,
@@ -104,7 +105,7 @@ impl<'a> Work<'a> {
             .min_by_key(|(weight, _)| *weight)
             .map_or(group[0], |(_, child)| child);
         let carrier = self.nodes[lightest].fold.carrier.clone();
-        if context.is_pinned(carrier.position()) && matches!(carrier, Carrier::User(_)) {
+        if context.stays(carrier.position()) && matches!(carrier, Carrier::User(_)) {
             return None;
         }
         let units = (self.nodes[group[0]].fold.units.0, self.nodes[group[group.len() - 1]].fold.units.1);
@@ -159,6 +160,7 @@ impl<'a> Work<'a> {
             entries: parts.len() + folds().map(|fold| fold.entries).sum::<usize>(),
             first,
             last,
+            bound: self.plan.policy.brief_chars,
             gist: self.nodes[group[0]].fold.gist.clone(),
             brief: None,
             parts,

@@ -23,8 +23,31 @@ pub(crate) struct Record {
     folds: Vec<Stored>,
     /// What made the commit.
     pub trigger: String,
+    /// Characters a brief of its folds may have.
+    bound: usize,
+    /// What it opens, closes, dissolves.
+    pub changes: Changes,
     /// What it promises to show of which entry, in the order of writing.
     pub promises: Vec<(String, Promise)>,
+}
+
+/// Folds that a record opens, closes, dissolves, by their ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    pub opens: Vec<String>,
+    pub closes: Vec<String>,
+    pub dissolves: Vec<String>,
+}
+
+impl Changes {
+    /// Whether there is one.
+    pub fn any(&self) -> bool {
+        self.lists().into_iter().any(|(_, ids)| !ids.is_empty())
+    }
+
+    fn lists(&self) -> [(&'static str, &[String]); 3] {
+        [("opens", &self.opens), ("closes", &self.closes), ("dissolves", &self.dissolves)]
+    }
 }
 
 /// What a record promises to show of an entry.
@@ -36,8 +59,6 @@ pub(crate) struct Promise {
     pub size: Size,
     /// Head and tail in bytes, where the content is the original clipped.
     pub clip: Option<(usize, usize)>,
-    /// Characters a brief of that record may have.
-    pub bound: usize,
 }
 
 /// A fold with the units it claims and the digests its record holds for its parts.
@@ -56,7 +77,7 @@ struct Stored {
 
 impl Record {
     /// Writes the data of a record.
-    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(Fold, Vec<FoldName>)], edits: &[Edit]) -> String {
+    pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(Fold, Vec<FoldName>)], edits: &[Edit], changes: &Changes) -> String {
         let mut data = format!("{{\"v\":1,\"trigger\":\"{trigger}\",\"brief_version\":{BRIEF_VERSION},\"bound\":{bound},\"folds\":[");
         let id = |at: usize| serde_json::Value::from(context.entries[at].id());
         let comma = |index: usize| if index == 0 { "" } else { "," };
@@ -93,7 +114,11 @@ impl Record {
             }
             data.push('}');
         }
-        data.push_str("]}");
+        data.push(']');
+        for (list, ids) in changes.lists().into_iter().filter(|(_, ids)| !ids.is_empty()) {
+            let _ = write!(data, ",\"{list}\":{}", serde_json::Value::from(ids));
+        }
+        data.push('}');
         data
     }
 
@@ -108,6 +133,12 @@ impl Record {
             #[serde(default)]
             bound: usize,
             edits: Vec<EditData>,
+            #[serde(default)]
+            opens: Vec<String>,
+            #[serde(default)]
+            closes: Vec<String>,
+            #[serde(default)]
+            dissolves: Vec<String>,
         }
         #[derive(serde::Deserialize)]
         struct EditData {
@@ -153,7 +184,7 @@ impl Record {
             })
         };
         let folds = data.folds.into_iter().map(fold).collect::<Option<_>>()?;
-        let promise = |data: EditData, bound: usize| {
+        let promise = |data: EditData| {
             let digest = match data.sha256 {
                 Some(hex) => Some(Digest::parse(&hex)?),
                 None => None,
@@ -162,10 +193,11 @@ impl Record {
                 return None;
             }
             let size = digest.map_or(Size::default(), |_| Size { bytes: data.bytes, images: data.images });
-            Some((data.target, Promise { digest, size, clip: data.clip, bound }))
+            Some((data.target, Promise { digest, size, clip: data.clip }))
         };
-        let promises = data.edits.into_iter().map(|edit| promise(edit, data.bound)).collect::<Option<_>>()?;
-        Some(Record { folds, trigger: data.trigger, promises })
+        let promises = data.edits.into_iter().map(promise).collect::<Option<_>>()?;
+        let changes = Changes { opens: data.opens, closes: data.closes, dissolves: data.dissolves };
+        Some(Record { folds, trigger: data.trigger, bound: data.bound, changes, promises })
     }
 
     /// The folds it makes, with the units each claims, as far as they fit the branch; `None` if one does not.
@@ -176,9 +208,10 @@ impl Record {
         // A fold has one parent and an entry is a part of one fold, or nothing that walks them would end.
         let (mut contained, mut parts): (BTreeSet<&str>, BTreeSet<usize>) = Default::default();
         for stored in &self.folds {
-            let (fold, units) = stored.on(context, lattice, &made)?;
+            let (fold, units) = stored.on(context, lattice, &made, self.bound)?;
             let consolidates = fold.kind == FoldKind::Consolidated;
-            let fresh = |child: &String| !lattice.contained.contains(child.as_str());
+            let turned = |child: &str| lattice.open.contains_key(child) || lattice.dissolved.contains(child);
+            let fresh = |child: &String| !lattice.contained.contains(child.as_str()) && !turned(child);
             let children = stored.children.iter().all(|child| fresh(child) && contained.insert(child));
             let parted = fold.parts.windows(2).all(|pair| pair[0] < pair[1]) && fold.parts.iter().all(|at| parts.insert(*at));
             let free = fold.parts.iter().all(|at| !folded.contains_key(at));
@@ -197,7 +230,7 @@ fn pairs(list: &[(String, Digest)]) -> impl Iterator<Item = (&str, Digest)> {
 }
 
 impl Stored {
-    fn on(&self, context: &Context, lattice: &Lattice, made: &BTreeMap<String, Fold>) -> Option<(Fold, BTreeSet<usize>)> {
+    fn on(&self, context: &Context, lattice: &Lattice, made: &BTreeMap<String, Fold>, bound: usize) -> Option<(Fold, BTreeSet<usize>)> {
         let parts: Vec<usize> = self.parts.iter().map(|id| context.by_id.get(id).copied()).collect::<Option<_>>()?;
         let id = self.name.id(self.id.len() - 2);
         let children: Vec<&Fold> =
@@ -237,6 +270,7 @@ impl Stored {
             entries: parts.len() + children.iter().map(|child| child.entries).sum::<usize>(),
             first: first_hidden,
             last: last_hidden,
+            bound,
             gist: children.first().map_or_else(|| super::mint::gist_of(context, units.iter().copied()), |child| child.gist.clone()),
             brief: self.brief.clone(),
             parts,

@@ -22,31 +22,37 @@ pub(crate) fn promised_content(context: &Context, lattice: &Lattice, at: usize, 
     if let Some((head, tail)) = promise.clip {
         return clip_content(entry.content(), entry.id(), head, tail).filter(right);
     }
-    let folded = as_folded(context, lattice, at, promise.bound).filter(right);
+    let folded = as_folded(context, lattice, at).filter(right);
     let peeked = || line_of(entry).map(|line| format!("[{}]", text_block(&line))).filter(right);
     folded.or_else(peeked).or_else(|| Some(entry.content().raw().to_owned()).filter(right))
 }
 
-/// What a root has an entry of its carrier's batch show: its placeholder, or the line beside it.
-pub(crate) fn as_folded(context: &Context, lattice: &Lattice, at: usize, bound: usize) -> Option<String> {
-    let entry = &context.entries[at];
-    if let Some(fold) = lattice.carriers.get(&at) {
-        let text = placeholder_of(context, lattice, &lattice.folds[fold], bound);
-        return Some(if entry.kind() == &Kind::Message(Role::User) { with_block(entry, &text) } else { format!("[{}]", text_block(&text)) });
-    }
-    let is_result = matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }));
+/// What a shown fold has an entry of its carrier's batch show: its placeholder, or the line beside it.
+pub(crate) fn as_folded(context: &Context, lattice: &Lattice, at: usize) -> Option<String> {
+    let is_result = matches!(context.entries[at].kind(), Kind::Message(Role::ToolResult { .. }));
     let batch = context.unit_of[at].filter(|_| is_result).map(|unit| &context.units[unit].entries);
-    let fold = batch.and_then(|batch| batch.iter().find_map(|other| lattice.carriers.get(other)))?;
-    Some(format!("[{}]", text_block(&result_line(fold))))
+    let carried = || batch.and_then(|batch| batch.iter().find_map(|other| lattice.carriers.get(other)));
+    let fold = lattice.carriers.get(&at).or_else(carried)?;
+    Some(content_of(context, lattice, &lattice.folds[fold], at))
+}
+
+/// What a fold has its carrier show, or another result of that batch.
+pub(crate) fn content_of(context: &Context, lattice: &Lattice, fold: &Fold, at: usize) -> String {
+    let entry = &context.entries[at];
+    if at != fold.carrier.position() {
+        return format!("[{}]", text_block(&result_line(&fold.id)));
+    }
+    let text = placeholder_of(context, lattice, fold);
+    if entry.kind() == &Kind::Message(Role::User) { with_block(entry, &text) } else { format!("[{}]", text_block(&text)) }
 }
 
 /// A fold's placeholder, written again. A child that was never shown stands in no edit that would tell its size: it is written first.
-fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold, chars: usize) -> String {
+fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold) -> String {
     let mut sizes: BTreeMap<&FoldId, u64> = BTreeMap::new();
     let mut stack = vec![(fold, false)];
     while let Some((next, is_ready)) = stack.pop() {
         if is_ready {
-            let text = write_again(context, lattice, next, chars, &sizes);
+            let text = write_again(context, lattice, next, &sizes);
             if next.id == fold.id {
                 return text;
             }
@@ -60,10 +66,10 @@ fn placeholder_of(context: &Context, lattice: &Lattice, fold: &Fold, chars: usiz
     unreachable!("the fold itself is written last")
 }
 
-fn write_again(context: &Context, lattice: &Lattice, fold: &Fold, chars: usize, sizes: &BTreeMap<&FoldId, u64>) -> String {
+fn write_again(context: &Context, lattice: &Lattice, fold: &Fold, sizes: &BTreeMap<&FoldId, u64>) -> String {
     let entries: Vec<&Entry> = fold.parts.iter().map(|&at| &context.entries[at]).collect();
     let hidden: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind() == &Kind::Message(Role::User)).collect();
-    let bound = |source: u64| Bound { chars, bytes: usize::try_from(source / 4).unwrap_or(usize::MAX) };
+    let bound = |source: u64| Bound { chars: fold.bound, bytes: usize::try_from(source / 4).unwrap_or(usize::MAX) };
     let own = context.weight(fold.parts.iter().copied());
     let brief = if let Some(supplied) = &fold.brief {
         supplied.to_string()

@@ -251,7 +251,7 @@ impl Work<'_> {
             return Vec::new();
         }
         let read = |at: usize| context.answers - context.answers_before[at] >= USER_ANSWERS;
-        let heavy = |at: &usize| context.original[*at].weight() > self.plan.policy.min_fold && !context.is_pinned(*at);
+        let heavy = |at: &usize| context.original[*at].weight() > self.plan.policy.min_fold && !context.stays(*at);
         let mut users: Vec<usize> = context.users.iter().copied().filter(|&at| raw(at) && read(at)).filter(heavy).collect();
         users.sort_by_key(|&at| (Reverse(context.original[at].weight()), at));
         let mut clips = Vec::new();

@@ -4,7 +4,7 @@
 
 use super::Session;
 use super::decided::users_between;
-use crate::fold::{FoldId, UnitKind};
+use crate::fold::{Fold, FoldId, UnitKind};
 use crate::window::Size;
 
 /// What is pinned, to be read.
@@ -34,14 +34,18 @@ pub(crate) enum Choice {
 pub(crate) enum Named<'a> {
     /// A unit in context, ripe or not, by the position of its first entry.
     Unit(usize),
-    /// A fold whose placeholder is in context.
+    /// A shown fold that no other contains.
     Root(&'a FoldId),
-    /// A fold inside another, and the outermost one around it.
-    Nested(&'a FoldId),
+    /// A fold of which one level is shown.
+    Open(&'a FoldId),
+    /// A fold inside another: the shown fold that it is or that has it, and the outermost one around it.
+    Nested(&'a FoldId, &'a FoldId),
     /// A fold whose placeholder a compaction left out.
     Closed,
-    /// An entry whose unit is in a fold: that fold, and the outermost one around it.
-    Folded(&'a FoldId, &'a FoldId),
+    /// A fold that was cut anew.
+    Dissolved,
+    /// An entry whose unit is in a fold: that fold, the shown one that has it, and the outermost one around it.
+    Folded(&'a FoldId, &'a FoldId, &'a FoldId),
     /// An entry of a unit that a compaction left out.
     LeftOut,
     /// An entry that nothing ever folds.
@@ -51,7 +55,7 @@ pub(crate) enum Named<'a> {
 }
 
 /// Why a unit in context is in no mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unmarked {
     /// No good answer has followed it.
     Unripe,
@@ -61,6 +65,8 @@ pub(crate) enum Unmarked {
     Pinned,
     /// Its mark was withdrawn.
     Withdrawn,
+    /// A fold that was expanded holds it.
+    Expanded(FoldId),
     /// The settings hold it.
     Blacklisted,
     /// No cut has closed over it.
@@ -71,16 +77,25 @@ impl Session {
     /// What an id names. A fold is asked first, as everywhere.
     pub(crate) fn named(&self, id: &str) -> Named<'_> {
         if let Some(fold) = self.lattice.folds.get(id) {
-            let outermost = self.outermost(&fold.id);
-            return match self.lattice.roots.get(&fold.units.0) == Some(&fold.id) {
-                true => Named::Root(&fold.id),
-                false if outermost == &fold.id => Named::Closed,
-                false => Named::Nested(outermost),
+            let around = self.around(&fold.id);
+            let (outermost, shown) = (around[around.len() - 1], around.iter().find(|id| self.lattice.shown(id.as_str()).is_some()));
+            return match shown {
+                _ if self.lattice.open.contains_key(id) => Named::Open(&fold.id),
+                _ if self.lattice.dissolved.contains(id) => Named::Dissolved,
+                Some(shown) if around.len() == 1 => Named::Root(shown),
+                Some(shown) => Named::Nested(shown, outermost),
+                None => Named::Closed,
             };
         }
         let Some(&at) = self.context.by_id.get(id) else { return Named::Unknown };
         if let Some(fold) = self.holder(at) {
-            return Named::Folded(fold, self.outermost(fold));
+            let around = self.around(fold);
+            let shown = around.iter().find(|id| self.lattice.shown(id.as_str()).is_some());
+            match shown {
+                Some(shown) => return Named::Folded(fold, shown, around[around.len() - 1]),
+                None if !self.lattice.open.contains_key(fold) => return Named::Folded(fold, fold, around[around.len() - 1]),
+                None => {}
+            }
         }
         let unit = self.context.unit_of[at].map(|unit| self.context.units[unit].clone()).or_else(|| self.units.unripe(at));
         match unit {
@@ -96,12 +111,14 @@ impl Session {
         let claimed = self.context.unit_of[at].filter(|unit| self.lattice.claimed.contains(unit));
         let unit = claimed.map_or(&[][..], |unit| &self.context.units[unit].entries);
         let hidden = std::iter::once(&at).chain(unit).find(|at| self.digests.contains_key(at))?;
-        self.lattice.folds.values().find(|fold| fold.parts.contains(hidden)).map(|fold| &fold.id)
+        let has = |fold: &&Fold| fold.parts.contains(hidden) && !self.lattice.dissolved.contains(&fold.id);
+        self.lattice.folds.values().find(has).map(|fold| &fold.id)
     }
 
-    fn outermost<'a>(&'a self, fold: &'a FoldId) -> &'a FoldId {
+    /// A fold and those around it, the outermost last.
+    fn around<'a>(&'a self, fold: &'a FoldId) -> Vec<&'a FoldId> {
         let parents = self.parents();
-        std::iter::successors(Some(fold), |fold| parents.get(fold).copied()).last().unwrap_or(fold)
+        std::iter::successors(Some(fold), |fold| parents.get(fold).copied()).collect()
     }
 
     /// The units of every pending mark, by their numbers.
@@ -109,12 +126,23 @@ impl Session {
         self.cuts.marks(&self.context).into_iter().map(|cut| cut.into_owned().units).collect()
     }
 
+    /// The units that a root without children claims; `None` for any other fold.
+    pub(crate) fn claimed_by_leaf(&self, fold: &FoldId) -> Option<Vec<usize>> {
+        let fold = self.lattice.roots.values().find(|root| *root == fold).map(|root| &self.lattice.folds[root])?;
+        let claimed = |unit: &usize| self.lattice.claimed.contains(unit);
+        fold.children.is_empty().then(|| (fold.units.0..=fold.units.1).filter(claimed).collect())
+    }
+
     /// Why a unit, by its first entry, is in no mark.
     pub(crate) fn unmarked(&self, first: usize) -> Unmarked {
         let Some(unit) = self.ripe_unit(first) else { return Unmarked::Unripe };
         match self.context.units[unit].kind {
             UnitKind::User => Unmarked::Words,
-            _ if self.context.is_pinned(first) => Unmarked::Pinned,
+            _ if self.lattice.claimed.contains(&unit) => match self.holder(first) {
+                Some(fold) => Unmarked::Expanded(fold.clone()),
+                None => Unmarked::Open,
+            },
+            _ if self.context.pinned.contains(&first) => Unmarked::Pinned,
             _ if self.context.withdrawn.contains(&unit) => Unmarked::Withdrawn,
             _ if self.context.blacklisted.contains(&unit) => Unmarked::Blacklisted,
             _ => Unmarked::Open,
@@ -159,7 +187,7 @@ impl Session {
     /// Whether it is pinned.
     pub(crate) fn is_pinned(&self, choice: &Choice) -> bool {
         match choice {
-            Choice::Unit(at) => self.context.is_pinned(*at),
+            Choice::Unit(at) => self.context.pinned.contains(at),
             Choice::Fold(fold) => self.lattice.pinned.contains(fold),
         }
     }
@@ -170,30 +198,41 @@ impl Session {
         let unit = || {
             let at = *self.context.by_id.get(id)?;
             let unit = self.context.unit_of[at].map(|unit| self.context.units[unit].entries[0]);
-            let first = unit.or_else(|| Some(self.units.unripe(at)?.entries[0])).filter(|_| !self.context.is_pinned(at));
+            let first = unit.or_else(|| Some(self.units.unripe(at)?.entries[0])).filter(|_| !self.context.pinned.contains(&at));
             Some(Choice::Unit(first.unwrap_or(at)))
         };
         fold.or_else(unit).filter(|choice| self.is_pinned(choice))
     }
 
-    /// The size of what is pinned, as it is shown.
+    /// The size of what is pinned, as it is shown; what open folds show counts as pinned.
     fn pinned(&self) -> Size {
-        let units = self.context.pinned.iter().map(|&at| Choice::Unit(at));
-        units.chain(self.lattice.pinned.iter().cloned().map(Choice::Fold)).map(|choice| self.takes(&choice)).sum()
+        let first = |unit: &usize| self.context.units[*unit].entries[0];
+        let open = self.context.opened.iter().map(first).filter(|at| !self.context.pinned.contains(at));
+        let units = self.context.pinned.iter().copied().chain(open).map(|at| self.taken_by_unit(at));
+        units.chain(self.lattice.pinned.iter().map(|fold| self.taken_by_root(fold))).sum()
     }
 
-    /// What a choice takes in the window.
+    fn taken_by_unit(&self, at: usize) -> Size {
+        if at < self.context.kept_from() {
+            return Size::default();
+        }
+        match self.context.unit_of[at] {
+            Some(unit) => self.context.units[unit].entries.iter().map(|&at| self.context.shown[at]).sum(),
+            None => self.units.unripe(at).map_or_else(|| vec![at], |unit| unit.entries).into_iter().map(|at| self.context.shown[at]).sum(),
+        }
+    }
+
+    fn taken_by_root(&self, id: &FoldId) -> Size {
+        let root = self.lattice.folds.get(id).filter(|fold| self.lattice.roots.get(&fold.units.0) == Some(&fold.id));
+        Size { bytes: root.map_or(0, |fold| fold.placeholder), images: 0 }
+    }
+
+    /// What a choice takes in the window that is not counted as pinned yet.
     fn takes(&self, choice: &Choice) -> Size {
         match choice {
-            Choice::Unit(at) if *at < self.context.kept_from() => Size::default(),
-            Choice::Unit(at) => match self.context.unit_of[*at] {
-                Some(unit) => self.context.units[unit].entries.iter().map(|&at| self.context.shown[at]).sum(),
-                None => self.units.unripe(*at).map_or_else(|| vec![*at], |unit| unit.entries).into_iter().map(|at| self.context.shown[at]).sum(),
-            },
-            Choice::Fold(id) => {
-                let root = self.lattice.folds.get(id).filter(|fold| self.lattice.roots.get(&fold.units.0) == Some(&fold.id));
-                Size { bytes: root.map_or(0, |fold| fold.placeholder), images: 0 }
-            }
+            Choice::Unit(at) if self.context.stays(*at) => Size::default(),
+            Choice::Unit(at) => self.taken_by_unit(*at),
+            Choice::Fold(id) => self.taken_by_root(id),
         }
     }
 

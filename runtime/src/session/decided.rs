@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Cuts that were agreed on, and the texts that were supplied for them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Agreed {
     /// Their units, by the first of them; no two share one.
     cuts: BTreeMap<usize, Vec<usize>>,
@@ -141,7 +141,7 @@ fn movable(context: &Context) -> Size {
 
 /// The user messages in the range of an agreed cut, without those that a fold hides or whose message carries a placeholder.
 pub(super) fn users_between(units: &[usize], context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>) -> Vec<usize> {
-    let is_taken = |at: &usize| lattice.carriers.contains_key(at) || folded.contains_key(at);
+    let is_taken = |at: &usize| lattice.carriers_or_open(*at).is_some() || folded.contains_key(at);
     let between = (units[0]..units[units.len() - 1]).filter(|&unit| context.units[unit].kind == UnitKind::User);
     between.map(|unit| context.units[unit].entries[0]).filter(|at| !is_taken(at)).collect()
 }
@@ -170,8 +170,8 @@ fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, 
             next = units[units.len() - 1] + 1;
             continue;
         }
-        // A person's message that a fold hides, or that carries a placeholder, is in no range.
-        if !lattice.carriers.contains_key(&first) && !folded.contains_key(&first) {
+        // A person's message that a fold hides, or that carries a placeholder or will again, is in no range.
+        if lattice.carriers_or_open(first).is_none() && !folded.contains_key(&first) {
             cuts.walk(number, context, newest_user);
         }
     }

@@ -12,6 +12,13 @@ pub enum Draft {
         /// JSON text.
         data: String,
     },
+    /// A message that the model sees from then on.
+    CustomMessage {
+        /// Whose message.
+        custom_type: &'static str,
+        /// JSON text of the content.
+        content: String,
+    },
     /// Replaces (JSON text of the content) or omits (`None`) an earlier entry.
     ContextEdit {
         /// The entry's id.
@@ -19,6 +26,29 @@ pub enum Draft {
         /// The new content.
         replacement: Option<String>,
     },
+}
+
+impl Draft {
+    /// The fields of the entry that the host makes of it, as JSON text without the braces; the host adds its own (id, parent, time).
+    ///
+    /// ```
+    /// use fold_runtime::session::Draft;
+    /// let omission = Draft::ContextEdit { target: "a1".to_owned(), replacement: None };
+    /// assert_eq!(omission.fields(), r#""type":"context_edit","targetId":"a1","replacement":null"#);
+    /// ```
+    pub fn fields(&self) -> String {
+        match self {
+            Draft::Custom { custom_type, data } => format!(r#""type":"custom","customType":"{custom_type}","data":{data}"#),
+            Draft::CustomMessage { custom_type, content } => {
+                format!(r#""type":"custom_message","customType":"{custom_type}","content":{content},"display":true"#)
+            }
+            Draft::ContextEdit { target, replacement } => {
+                let target = serde_json::Value::from(target.as_str());
+                let replacement = replacement.as_ref().map_or("null".to_owned(), |content| format!("{{\"content\":{content}}}"));
+                format!(r#""type":"context_edit","targetId":{target},"replacement":{replacement}"#)
+            }
+        }
+    }
 }
 
 /// When the host asks.
@@ -58,6 +88,11 @@ pub enum Decision {
     Deferred(Deferral),
     /// Nothing new, but edits that a commit promised are still to be written. They change nothing that is shown.
     Recovery(Recovery),
+    /// The band is near, and the settings ask that this is said.
+    Notice {
+        /// The message to append.
+        draft: Draft,
+    },
     /// One rewrite of what is shown.
     Commit(Commit),
 }
@@ -119,6 +154,10 @@ pub enum Trigger {
     Recovery,
     /// Peeks that were read make way for one line each.
     Peek,
+    /// One level of a fold is shown, or it is dissolved, because somebody asked for it.
+    Expand,
+    /// Expanded folds are shown as they were.
+    Refold,
 }
 
 impl Trigger {
@@ -131,6 +170,8 @@ impl Trigger {
             Trigger::Person => "person",
             Trigger::Recovery => "recovery",
             Trigger::Peek => "peek",
+            Trigger::Expand => "expand",
+            Trigger::Refold => "refold",
         }
     }
 }
@@ -154,6 +195,8 @@ pub struct Commit {
     pub folds: usize,
     /// How many of them contain others.
     pub parents: usize,
+    /// Expanded folds that it closes first, by a record of their own.
+    pub refolded: usize,
     /// User messages it hides.
     pub hidden_users: usize,
     /// Entries it clips.

@@ -8,6 +8,8 @@
 //! | here | observing entries, deciding at a boundary |
 //! | `decision` | what a boundary answers |
 //! | `decided` | what the journal says an agent or a person decided |
+//! | `expand` | one level of a fold shown, and folded again |
+//! | `notice` | one message before the band is reached, if asked for |
 //! | `peeks` | peeks that were read, one line left of each |
 //! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
 //! | `shortfall` | what keeps a window above its target |
@@ -20,6 +22,8 @@
 mod choice;
 mod decided;
 mod decision;
+mod expand;
+mod notice;
 mod peeks;
 mod promises;
 mod recovery;
@@ -31,16 +35,18 @@ mod view;
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
+pub use notice::NOTICE;
 pub use recovery::{Original, RecoverError};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
 pub use view::{FoldView, Mark, Origin, Place};
 
 pub(crate) use choice::{Choice, Named, Unmarked};
+pub(crate) use expand::{Unclosed, Unopened};
 pub(crate) use peeks::line_of;
 
 use crate::config::Settings;
-use crate::fold::{Context, CutPolicy, Cuts, Edit, Fold, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
+use crate::fold::{Changes, Context, CutPolicy, Cuts, Edit, Fold, FoldId, FoldKind, Lattice, Planner, Promise, Record, Shown, Units, brief_bound};
 use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
 use decided::Agreed;
@@ -49,7 +55,7 @@ use repairs::Repairs;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The runtime's view of one branch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     settings: Settings,
     band: Band,
@@ -61,6 +67,8 @@ pub struct Session {
     lattice: Lattice,
     /// The digests that records hold for what they folded.
     digests: BTreeMap<usize, Digest>,
+    /// Those of what was dissolved, by fold.
+    dissolved: BTreeMap<FoldId, BTreeMap<usize, Digest>>,
     promises: Promises,
     agreed: Agreed,
     repairs: Repairs,
@@ -72,6 +80,8 @@ pub struct Session {
     words: Size,
     /// What was appended since the last commit record; `None` before the first.
     since_commit: Option<Size>,
+    /// Whether the notice of this approach to the band was given.
+    noticed: bool,
     /// Folded originals that no store was offered yet.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
@@ -95,6 +105,7 @@ impl Session {
             occupancy: Occupancy::new(),
             lattice: Lattice::default(),
             digests: BTreeMap::new(),
+            dissolved: BTreeMap::new(),
             promises: Promises::default(),
             agreed: Agreed::default(),
             repairs: Repairs::default(),
@@ -102,6 +113,7 @@ impl Session {
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
+            noticed: false,
             unsaved: Vec::new(),
             last_answer: None,
         };
@@ -115,6 +127,7 @@ impl Session {
     pub fn observe(&mut self, entry: &Entry) {
         let size = Size::of_original(entry);
         let at = self.context.push(entry, size);
+        self.approach(entry);
         match entry.kind() {
             Kind::ContextEdit { target, omits } => self.edit(target, *omits, entry),
             Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => self.record(at, entry),
@@ -252,17 +265,33 @@ impl Session {
     fn record(&mut self, position: usize, entry: &Entry) {
         let Some(record) = Record::parse(entry) else { return };
         let Some(folds) = record.folds(&self.context, &self.lattice, &self.digests) else { return };
+        let changed = if record.changes.any() {
+            let mut lattice = self.lattice.clone();
+            folds.iter().for_each(|(fold, units, _)| lattice.insert(fold.clone(), units.iter().copied()));
+            let Some(()) = lattice.apply(&record.changes, &self.context) else { return };
+            Some(lattice)
+        } else {
+            None
+        };
         let mut claimed = BTreeSet::new();
         for (fold, units, digests) in folds {
             self.unsaved.extend(&fold.parts);
             self.digests.extend(fold.parts.iter().copied().zip(digests));
             claimed.extend(&units);
-            self.lattice.insert(fold, units);
+            self.dissolved.remove(&fold.id);
+            if changed.is_none() {
+                self.lattice.insert(fold, units);
+            }
         }
         self.cuts.apply(&claimed);
+        if let Some(lattice) = changed {
+            self.lattice = lattice;
+            self.turned(&record.changes);
+        }
         self.occupancy.changed();
-        if !matches!(record.trigger.as_str(), "recovery" | "peek") {
+        if !matches!(record.trigger.as_str(), "recovery" | "peek" | "expand" | "refold") {
             self.since_commit = Some(Size::default());
+            self.noticed = false;
         }
         if record.trigger == Trigger::Recovery.name() {
             self.repaired(record.promises.iter().map(|(target, _)| target.as_str()));
@@ -321,6 +350,7 @@ impl Session {
         }
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
+        self.hold_open();
         self.promises.end_before(kept);
         self.begin_anew();
         self.occupancy.taken(gone);
@@ -336,15 +366,18 @@ impl Session {
         let deferral = match decision {
             Decision::Quiet => None,
             Decision::Deferred(deferral) => Some(deferral),
-            Decision::Commit(_) | Decision::Recovery(_) => return decision,
+            Decision::Commit(_) | Decision::Recovery(_) | Decision::Notice { .. } => return decision,
         };
         if matches!(moment, Moment::TurnEnd | Moment::Settling)
             && let Some(edits) = self.cheap_retirement()
         {
-            return self.without_folds(Trigger::Peek, self.occupancy.tokens(), limit, edits);
+            return self.without_folds(Trigger::Peek, (self.occupancy.tokens(), self.target()), limit, edits, &Changes::default());
         }
         match self.writing(limit, Vec::new()) {
-            (drafts, _) if drafts.is_empty() => decision,
+            (drafts, _) if drafts.is_empty() => match self.notice(moment) {
+                Some(draft) if decision == Decision::Quiet => Decision::Notice { draft },
+                _ => decision,
+            },
             (drafts, left) => Decision::Recovery(Recovery { drafts, left, deferral }),
         }
     }
@@ -352,7 +385,7 @@ impl Session {
     fn decide(&self, moment: Moment, limit: usize) -> Decision {
         let before = self.occupancy.tokens();
         if let Some(edits) = self.torn_batches() {
-            return self.without_folds(Trigger::Recovery, before, limit, edits);
+            return self.without_folds(Trigger::Recovery, (before, self.target()), limit, edits, &Changes::default());
         }
         let fence = self.is_over_fence(before);
         let trigger = match moment {
@@ -368,7 +401,7 @@ impl Session {
         if trigger == Trigger::Band && self.since_commit.is_some_and(|since| self.tokens_at_most(since) < self.band.budget / 20) {
             return Decision::Deferred(Deferral::Rearm);
         }
-        self.commit(before, trigger, limit)
+        self.commit_after_closing(before, trigger, limit)
     }
 
     fn commit(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
@@ -413,12 +446,12 @@ impl Session {
             peeks::add(&mut outcome, edits);
         }
         let shortfall = (after > target).then(|| self.shortfall(after, after - target, &outcome));
-        let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &outcome.folds, &outcome.edits);
+        let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &outcome.folds, &outcome.edits, &Changes::default());
         let parents = outcome.folds.iter().filter(|(fold, _)| fold.kind == FoldKind::Consolidated).count();
         let (folds, hidden_users, clips) = (outcome.folds.len(), outcome.hidden_users, outcome.clips);
         let (edits, left) = self.writing(limit, outcome.edits);
         let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
-        Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds, parents, hidden_users, clips, shortfall })
+        Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds, parents, refolded: 0, hidden_users, clips, shortfall })
     }
 
     /// Everything a commit over this context is computed from.
@@ -434,6 +467,11 @@ impl Session {
             words: self.words,
             takes_all,
         }
+    }
+
+    /// The occupancy a commit would aim at.
+    fn target(&self) -> u64 {
+        self.band.target(self.occupancy.immovable(self.movable))
     }
 
     fn is_over_fence(&self, tokens: u64) -> bool {

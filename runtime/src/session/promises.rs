@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// The promises in force, by what they name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Promises {
     by_target: BTreeMap<usize, Standing>,
     /// Those that no edit keeps yet: position of the record and place in it, and the target.
     unkept: BTreeMap<(usize, usize), usize>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Standing {
     promise: Promise,
     /// Position of its record, and its place in it.

@@ -1,7 +1,7 @@
 //! Originals, kept twice and given back whole.
 
 use super::Session;
-use crate::fold::Fold;
+use crate::fold::{Fold, FoldId};
 use crate::journal::Digest;
 use crate::ports::{ObjectStore, StoreError};
 
@@ -70,7 +70,8 @@ impl Session {
     /// [`RecoverError`] when the fold is unknown, or an original is not what was folded and the store does not have it.
     pub fn recover(&self, fold: &str, store: Option<&dyn ObjectStore>) -> Result<Vec<Original>, RecoverError> {
         let found = self.lattice.folds.get(fold).ok_or_else(|| RecoverError::Unknown(fold.to_owned()))?;
-        self.lattice.hidden(found).into_iter().map(|at| self.original(fold, at, store)).collect()
+        let digest = |at: usize| self.digest_in(&found.id, at);
+        self.lattice.hidden(found).into_iter().map(|at| self.original(fold, at, digest(at), store)).collect()
     }
 
     /// The exact entry with this id: checked like [`Session::recover`] if a fold hides it, else as it stands on the branch.
@@ -79,16 +80,21 @@ impl Session {
     /// [`RecoverError`] when the branch has no such entry, or it is not what was folded and the store does not have it.
     pub fn recover_entry(&self, id: &str, store: Option<&dyn ObjectStore>) -> Result<Original, RecoverError> {
         let at = *self.context.by_id.get(id).ok_or_else(|| RecoverError::Unknown(id.to_owned()))?;
-        let hides = |fold: &&Fold| self.digests.contains_key(&at) && fold.parts.contains(&at);
-        match self.lattice.folds.values().find(hides) {
-            Some(fold) => self.original(fold.id.as_str(), at, store),
+        let digest = self.digests.get(&at).copied();
+        let hides = |fold: &&Fold| fold.parts.contains(&at) && !self.lattice.dissolved.contains(&fold.id);
+        match digest.and_then(|_| self.lattice.folds.values().find(hides)) {
+            Some(fold) => self.original(fold.id.as_str(), at, digest, store),
             None => Ok(Original { id: id.to_owned(), line: self.context.entries[at].line().to_owned(), from_store: false }),
         }
     }
 
-    fn original(&self, fold: &str, at: usize, store: Option<&dyn ObjectStore>) -> Result<Original, RecoverError> {
+    /// The digest that its record holds for a part of a fold, or of one in it.
+    fn digest_in(&self, fold: &FoldId, at: usize) -> Option<Digest> {
+        self.dissolved.get(fold).and_then(|parts| parts.get(&at)).or_else(|| self.digests.get(&at)).copied()
+    }
+
+    fn original(&self, fold: &str, at: usize, digest: Option<Digest>, store: Option<&dyn ObjectStore>) -> Result<Original, RecoverError> {
         let entry = &self.context.entries[at];
-        let digest = self.digests.get(&at).copied();
         if digest == Some(entry.digest()) {
             return Ok(Original { id: entry.id().to_owned(), line: entry.line().to_owned(), from_store: false });
         }

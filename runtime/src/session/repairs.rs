@@ -4,13 +4,13 @@
 //! programs never fight over one entry. `docs/law.md`, "Somebody else's edits of what is folded", is the specification.
 
 use super::{COMMIT_RECORD, Commit, Decision, Draft, Session, Trigger};
-use crate::fold::{Edit, FoldId, Outcome, Record, Shown, UnitKind, as_folded};
+use crate::fold::{Changes, Edit, FoldId, Outcome, Record, Shown, UnitKind, as_folded};
 use crate::journal::Content;
 use crate::window::Size;
 use std::collections::BTreeSet;
 
 /// What was torn, and what was put right before.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Repairs {
     /// Batches that got a foreign edit since they were last put right.
     suspects: BTreeSet<usize>,
@@ -68,21 +68,46 @@ impl Session {
 
     /// What a fold had an entry of its carrier's batch show.
     fn as_folded(&self, at: usize) -> Edit {
-        let Some(content) = as_folded(&self.context, &self.lattice, at, self.policy.brief_chars) else { return Edit::own(&self.context, at) };
+        let Some(content) = as_folded(&self.context, &self.lattice, at) else { return Edit::own(&self.context, at) };
         let size = Size::of_content(Content::of(&content));
         Edit::replace(at, content, size)
     }
 
     /// A record with edits and no folds.
-    pub(super) fn without_folds(&self, trigger: Trigger, before: u64, limit: usize, edits: Vec<Edit>) -> Decision {
-        let outcome = Outcome { folds: Vec::new(), of_roots: edits.len(), edits, hidden_users: 0, clips: 0 };
-        let (bytes, images) = outcome.freed(&self.context);
+    pub(super) fn without_folds(
+        &self,
+        trigger: Trigger,
+        (before, target): (u64, u64),
+        limit: usize,
+        edits: Vec<Edit>,
+        changes: &Changes,
+    ) -> Decision {
+        let (bytes, images) = Edit::freed(&edits, &self.context);
         let after = self.occupancy.after_freeing(bytes, images);
-        let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &[], &outcome.edits);
-        let (edits, left) = self.writing(limit, outcome.edits);
-        let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data }).chain(edits).collect();
-        let target = self.band.target(self.occupancy.immovable(self.movable));
-        Decision::Commit(Commit { drafts, left, trigger, before, target, after, folds: 0, parents: 0, hidden_users: 0, clips: 0, shortfall: None })
+        let record = self.record_of(trigger, &edits, changes);
+        let (edits, left) = self.writing(limit, edits);
+        let drafts = std::iter::once(record).chain(edits).collect();
+        let refolded = changes.closes.len();
+        Decision::Commit(Commit {
+            drafts,
+            left,
+            trigger,
+            before,
+            target,
+            after,
+            folds: 0,
+            parents: 0,
+            refolded,
+            hidden_users: 0,
+            clips: 0,
+            shortfall: None,
+        })
+    }
+
+    /// The record of these edits, which makes no fold.
+    pub(super) fn record_of(&self, trigger: Trigger, edits: &[Edit], changes: &Changes) -> Draft {
+        let data = Record::write(&self.context, trigger.name(), self.policy.brief_chars, &[], edits, changes);
+        Draft::Custom { custom_type: COMMIT_RECORD, data }
     }
 
     /// Roots whose placeholder somebody else's content stands in the place of: shown again, once, in a commit that is made anyhow.

@@ -34,8 +34,12 @@ pub struct FoldView<'a> {
 pub enum Place<'a> {
     /// Its placeholder is in context.
     Root,
+    /// One level of it is shown.
+    Open,
     /// Another fold contains it.
     Within(&'a str),
+    /// It was cut anew: its originals can be peeked, and are folded by others, or not at all.
+    Dissolved,
     /// Its placeholder lies before what a compaction of the host kept: it can be peeked, and is folded no further.
     Closed,
 }
@@ -104,6 +108,8 @@ impl Session {
                 kind: fold.kind,
                 depth: fold.depth,
                 place: match within.get(&fold.id) {
+                    _ if self.lattice.open.contains_key(&fold.id) => Place::Open,
+                    _ if self.lattice.dissolved.contains(&fold.id) => Place::Dissolved,
                     Some(parent) => Place::Within(parent.as_str()),
                     None if self.lattice.roots.get(&fold.units.0) == Some(&fold.id) => Place::Root,
                     None => Place::Closed,
