@@ -15,6 +15,10 @@ pub enum Cause {
     PeekRetired,
     /// The runtime put right what another extension had torn apart.
     Recovery,
+    /// A fold was opened or dissolved, because somebody asked for it.
+    Expand,
+    /// Open folds were closed.
+    Refold,
     /// The host compacted.
     Compaction,
     /// The host went elsewhere in the tree, or to a copy of the session.
@@ -28,7 +32,7 @@ pub enum Cause {
 impl Cause {
     /// Whether the runtime did it.
     pub fn is_ours(self) -> bool {
-        matches!(self, Cause::Commit | Cause::PeekRetired | Cause::Recovery)
+        matches!(self, Cause::Commit | Cause::PeekRetired | Cause::Recovery | Cause::Expand | Cause::Refold)
     }
 
     /// Its name in tables.
@@ -37,6 +41,8 @@ impl Cause {
             Cause::Commit => "commit",
             Cause::PeekRetired => "peek retired",
             Cause::Recovery => "recovery",
+            Cause::Expand => "expand",
+            Cause::Refold => "refold",
             Cause::Compaction => "compaction",
             Cause::Navigation => "navigation",
             Cause::HostOmit => "host omit",
