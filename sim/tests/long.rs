@@ -44,7 +44,7 @@ fn a_session_of_twenty_thousand_entries_is_folded_by_one_record_and_rewritten_on
                 commit.drafts
             }
             Decision::Recovery(recovery) => recovery.drafts,
-            Decision::Quiet | Decision::Deferred(_) => break,
+            Decision::Quiet | Decision::Notice { .. } | Decision::Deferred(_) => break,
         };
         let written = drafts.iter().filter(|draft| matches!(draft, Draft::ContextEdit { .. })).count();
         assert!(written <= Moment::TurnEnd.edits(seen), "{written} edits at one boundary");

@@ -23,7 +23,7 @@ const OF_PLAN: [Fact<Plan>; 11] = [
     ("large window", |plan| plan.window >= 100_000),
 ];
 
-const OF_OP: [Fact<Op>; 17] = [
+const OF_OP: [Fact<Op>; 20] = [
     ("heavy user message", |op| matches!(op, Op::User { text, .. } if text.bytes >= 2_000)),
     ("giant paste", |op| matches!(op, Op::User { text, .. } if text.bytes >= 20_000)),
     ("nasty user text", |op| matches!(op, Op::User { text, .. } if text.shape == Shape::Nasty)),
@@ -40,6 +40,9 @@ const OF_OP: [Fact<Op>; 17] = [
     ("unpin", |op| matches!(op, Op::Act { verb: Verb::Unpin, .. })),
     ("brief", |op| matches!(op, Op::Act { verb: Verb::Brief, .. })),
     ("reboundary", |op| matches!(op, Op::Act { verb: Verb::Reboundary, .. })),
+    ("expand", |op| matches!(op, Op::Act { verb: Verb::Expand, .. })),
+    ("refold", |op| matches!(op, Op::Act { verb: Verb::Refold, .. })),
+    ("cut a fold anew", |op| matches!(op, Op::Act { verb: Verb::Recut, .. })),
     ("unmark", |op| matches!(op, Op::Act { verb: Verb::Unmark, .. })),
 ];
 

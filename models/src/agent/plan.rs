@@ -248,11 +248,18 @@ pub enum Verb {
     Reboundary,
     /// Withdraws a mark.
     Unmark,
+    /// Shows one level of a fold again.
+    Expand,
+    /// Folds again what was expanded.
+    Refold,
+    /// Cuts a fold in two.
+    Recut,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Verb; 6] = [Verb::Peek, Verb::Pin, Verb::Unpin, Verb::Brief, Verb::Reboundary, Verb::Unmark];
+    pub const ALL: [Verb; 9] =
+        [Verb::Peek, Verb::Pin, Verb::Unpin, Verb::Brief, Verb::Reboundary, Verb::Unmark, Verb::Expand, Verb::Refold, Verb::Recut];
 }
 
 /// One answer of the model, and what its tools will say.

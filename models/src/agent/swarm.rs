@@ -37,7 +37,7 @@ features! {
     // of what goes wrong in the middle, and of a person who asks
     Crash DropDrafts Ask
     // of an agent that tends its window
-    Peeks Pins Marks
+    Peeks Pins Marks Expands
 }
 
 use Feature as F;
@@ -336,7 +336,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 19] = [
+        const RATES: [(Feature, u64); 20] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -356,6 +356,7 @@ impl Session {
             (F::Peeks, 25),
             (F::Pins, 30),
             (F::Marks, 25),
+            (F::Expands, 20),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -395,10 +396,11 @@ impl Session {
             F::Crash => Op::Crash { after: back - 1 },
             F::DropDrafts => Op::DropDrafts,
             F::Ask => Op::Ask,
-            F::Peeks | F::Pins | F::Marks => {
+            F::Peeks | F::Pins | F::Marks | F::Expands => {
                 let verbs: &[Verb] = match feature {
                     F::Peeks => &[Verb::Peek],
                     F::Pins => &[Verb::Pin, Verb::Pin, Verb::Unpin],
+                    F::Expands => &[Verb::Expand, Verb::Expand, Verb::Refold, Verb::Recut],
                     _ => &[Verb::Brief, Verb::Brief, Verb::Reboundary, Verb::Unmark],
                 };
                 let verb = *stream.pick(verbs);

@@ -339,6 +339,8 @@ impl Host {
         match draft {
             Draft::Custom { data, .. } if is_json(data) => Ok(()),
             Draft::Custom { custom_type, .. } => Err(format!("the data of a {custom_type} entry is no JSON")),
+            Draft::CustomMessage { content, .. } if content.starts_with(['[', '"']) && is_json(content) => Ok(()),
+            Draft::CustomMessage { custom_type, .. } => Err(format!("the content of a {custom_type} message is no text and no list of blocks")),
             Draft::ContextEdit { target, replacement } => {
                 if replacement.as_ref().is_some_and(|content| !content.starts_with(['[', '"']) || !is_json(content)) {
                     return Err("Context edit replacement must be null or contain string/array content".to_owned());
@@ -358,6 +360,7 @@ impl Host {
     fn put(&mut self, draft: &Draft) -> &Entry {
         match draft {
             Draft::Custom { custom_type, data } => self.custom(custom_type, data),
+            Draft::CustomMessage { custom_type, content } => self.custom_message(custom_type, content),
             Draft::ContextEdit { target, replacement } => {
                 let block = replacement.as_ref().is_some_and(|text| text.starts_with('"')) && self.entry(target).is_some_and(speaks_in_blocks);
                 let (open, close) = if block { ("[{\"type\":\"text\",\"text\":", "}]") } else { ("", "") };

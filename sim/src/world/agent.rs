@@ -7,8 +7,8 @@ use fold_models::host::{Answer as Said, ToolResult};
 use fold_models::price::Used;
 use fold_models::provider::usage;
 use fold_runtime::agent::{Action, act};
-use fold_runtime::journal::Usage;
-use fold_runtime::session::{Draft, Moment, Session};
+use fold_runtime::journal::{Kind, Role, Usage};
+use fold_runtime::session::{Draft, Moment, Place, Session, Trigger};
 
 impl World<'_> {
     /// One call of the tool. A peek is a call and a result in the conversation; a decision is an entry, and changes nothing that is shown.
@@ -31,7 +31,28 @@ impl World<'_> {
         let folds: Vec<&str> = session.folds().map(|(id, _)| id).collect();
         let marks = session.pending();
         let mark = (!marks.is_empty()).then(|| &marks[nth % marks.len()]);
+        let forest = session.forest();
+        let open = |fold: &str| forest.iter().any(|view| view.id == fold && view.place == Place::Open);
+        let any = |ids: Vec<&str>| (!ids.is_empty()).then(|| json(ids[nth % ids.len()]));
         Some(match verb {
+            Verb::Expand => {
+                let shown = |place| matches!(place, Place::Root) || matches!(place, Place::Within(parent) if open(parent));
+                // Now and then one that cannot be expanded.
+                let can = forest.iter().filter(|view| shown(view.place) || nth.is_multiple_of(9));
+                format!("{{\"action\":\"expand\",\"id\":{}}}", any(can.map(|view| view.id).collect())?)
+            }
+            Verb::Refold => {
+                let can = forest.iter().filter(|view| view.place == Place::Open || nth.is_multiple_of(9));
+                format!("{{\"action\":\"refold\",\"id\":{}}}", any(can.map(|view| view.id).collect())?)
+            }
+            Verb::Recut => {
+                let fold = roots.get(nth % roots.len().max(1)).copied()?;
+                let inside = session.hidden(fold)?;
+                let units =
+                    inside.iter().filter(|id| session.entry(id).is_some_and(|entry| !matches!(entry.kind(), Kind::Message(Role::ToolResult { .. }))));
+                let edges: Vec<&str> = units.copied().collect();
+                format!("{{\"action\":\"reboundary\",\"id\":{},\"at\":[{}]}}", json(fold), json(edges.get(edges.len() / 2)?))
+            }
             Verb::Peek => {
                 // Mostly a fold, at whatever depth; now and then an entry.
                 let id = if folds.is_empty() || nth.is_multiple_of(5) { entry } else { folds[nth % folds.len()] };
@@ -76,6 +97,7 @@ impl World<'_> {
                 &[]
             }
         };
+        let from = self.host.branch().len();
         for draft in drafts {
             let Draft::Custom { custom_type, data } = draft else {
                 return Err(Broken::new("quiet", "a decision is an entry of its own", format!("{draft:?}")));
@@ -90,17 +112,31 @@ impl World<'_> {
             // What was decided may make room where there was none.
             self.committed.clear();
         }
+        let turned = self.records(from);
         self.note = format!("{}{call}: {}; ", self.note, reply.map_or_else(|refusal| refusal.to_string(), |reply| reply.text));
         self.catch_up()?;
+        if let Some(&record) = turned.first() {
+            self.turned(record)?;
+        }
         let Some(session) = &self.session else { return Ok(()) };
         let same = shown.iter().copied().eq(self.host.window().iter().map(|shown| shown.digest));
-        if !same || (size, occupancy) != (session.shown(), session.occupancy()) {
+        if turned.is_empty() && (!same || (size, occupancy) != (session.shown(), session.occupancy())) {
             return Err(Broken::new("quiet", "a decision changes nothing that is shown", format!("{call} did")));
         }
         if self.deep && self.answers.is_multiple_of(4) {
             self.reopened("resume")?;
         }
         Ok(())
+    }
+
+    /// A fold was expanded, folded again, or cut anew: a record like that of a commit, but nothing is folded.
+    fn turned(&mut self, record: usize) -> Outcome {
+        let edits = self.promised_edits(&[record], &[])?.remove(0);
+        let before = self.tokens_now();
+        let refolds = self.host.branch()[record].line().contains("\"trigger\":\"refold\"");
+        self.changed_by_us(record, if refolds { Trigger::Refold } else { Trigger::Expand }, None, &edits, before);
+        self.written(record, &edits)?;
+        self.lossless(0)
     }
 
     /// The model asks for it and gets what fits.

@@ -69,6 +69,9 @@ impl World<'_> {
             (90, Verb::Reboundary, nth, 0),
             (110, Verb::Unpin, 0, 0),
             (130, Verb::Unmark, nth, 0),
+            (70, Verb::Expand, nth, 0),
+            (170, Verb::Refold, nth, 0),
+            (230, Verb::Recut, nth, 0),
         ] {
             if due(every, last) {
                 self.acts(verb, nth, text(bytes))?;

@@ -25,7 +25,7 @@ impl World<'_> {
         let deferral = match &decision {
             Decision::Deferred(deferral) => Some(*deferral),
             Decision::Recovery(recovery) => recovery.deferral,
-            Decision::Quiet | Decision::Commit(_) => None,
+            Decision::Quiet | Decision::Notice { .. } | Decision::Commit(_) => None,
         };
         let ends_turn = matches!(moment, Moment::TurnEnd | Moment::Settling);
         if ends_turn && !commits && deferral.is_none() && self.reported.is_some_and(|total| total >= band.max_target) {
@@ -55,6 +55,7 @@ impl World<'_> {
         }
         self.trace.update(match &decision {
             Decision::Quiet => "quiet",
+            Decision::Notice { .. } => "notice",
             Decision::Deferred(deferral) => deferral.reason(),
             Decision::Recovery(_) => "recovery",
             Decision::Commit(_) => "commit",
@@ -78,6 +79,7 @@ impl World<'_> {
                 Ok(())
             }
             Decision::Deferred(_) => Ok(()),
+            Decision::Notice { draft } => self.tells(&draft),
             Decision::Recovery(recovery) => self.go_on(&recovery),
             Decision::Commit(commit) => self.carry_out(&commit),
         }
@@ -91,7 +93,7 @@ impl World<'_> {
         self.probes.hit("decision compared with the reference");
         let expected = reference::decide(self.host.branch(), &self.settings, self.model.context_window, moment);
         let ours = match decision {
-            Decision::Quiet => Verdict::Quiet,
+            Decision::Quiet | Decision::Notice { .. } => Verdict::Quiet,
             Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
             Decision::Recovery(recovery) => Verdict::Recovery {
                 drafts: recovery.drafts.clone(),

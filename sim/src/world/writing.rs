@@ -7,7 +7,8 @@ use fold_invariants::Broken;
 use fold_invariants::commit::{Commit as Written, recovery};
 use fold_invariants::window::{Cause, Change};
 use fold_models::wire::{Rule, validate};
-use fold_runtime::session::{Commit, Draft, Recovery, Trigger};
+use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::session::{COMMIT_RECORD, Commit, Draft, Recovery, Trigger};
 use sha2::Digest as _;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,7 @@ impl World<'_> {
         for (index, draft) in drafts[..written].iter().enumerate() {
             self.trace.update(match draft {
                 Draft::Custom { data, .. } => data.as_bytes(),
+                Draft::CustomMessage { content, .. } => content.as_bytes(),
                 Draft::ContextEdit { target, .. } => target.as_bytes(),
             });
             self.host.boundary(std::slice::from_ref(draft)).map_err(|why| Broken::new("attributed", "drafts that the host takes", why))?;
@@ -74,8 +76,17 @@ impl World<'_> {
         Ok(())
     }
 
+    /// A message before the band is reached; it is a message like any other.
+    pub(super) fn tells(&mut self, draft: &Draft) -> Outcome {
+        let before = self.host.message_tokens();
+        self.write(std::slice::from_ref(draft))?;
+        self.appended += self.host.message_tokens().saturating_sub(before);
+        self.note = format!("{}told that the band is near; ", self.note);
+        self.read_back()
+    }
+
     pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome {
-        let record = self.host.branch().len();
+        let from = self.host.branch().len();
         let before = self.tokens_now();
         if self.write(&commit.drafts)? == 0 {
             // Nothing came of it: not even the journal knows.
@@ -92,14 +103,20 @@ impl World<'_> {
             ));
         }
         self.read_back()?;
-        self.true_band(commit)?;
-        let edits = self.promised_edits(record, commit)?;
-        self.changed_by_us(commit, &edits, before);
-        let branch = self.host.branch();
-        let position = |id: &str| self.host.position(id);
-        let written = Written { branch, record, edits: &edits, settings: &self.settings };
-        self.folds.commit(written, &position, &mut self.probes)?;
-        self.lossless(commit.folds)?;
+        // Folds that were due are closed by a record of their own, which a crash may have parted from that of the commit.
+        let records = self.records(from);
+        let asked = usize::from(commit.refolded > 0 && commit.trigger != Trigger::Refold) + 1;
+        let whole = records.len() == asked;
+        if whole {
+            self.true_band(commit)?;
+        }
+        let edits = self.promised_edits(&records, &commit.drafts)?;
+        for (&record, edits) in records.iter().zip(&edits) {
+            let committed = (whole && Some(&record) == records.last()).then_some(commit);
+            self.changed_by_us(record, commit.trigger, committed, edits, before);
+            self.written(record, edits)?;
+        }
+        self.lossless(if whole { commit.folds } else { 0 })?;
         if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
         }
@@ -109,10 +126,24 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Every edit that the record at a position promises, with its content: as it was written, or as the overlay shows it.
-    fn promised_edits(&self, record: usize, commit: &Commit) -> Outcome<Vec<(String, Option<String>)>> {
+    /// What a record of ours says, checked against the branch that it stands on.
+    pub(super) fn written(&mut self, record: usize, edits: &[(String, Option<String>)]) -> Outcome {
+        let position = |id: &str| self.host.position(id);
+        let written = Written { branch: self.host.branch(), record, edits, settings: &self.settings };
+        self.folds.commit(written, &position, &mut self.probes)
+    }
+
+    /// Positions of the records from here on.
+    pub(super) fn records(&self, from: usize) -> Vec<usize> {
+        let is_record = |entry: &Entry| matches!(entry.kind(), Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD);
+        (from..self.host.branch().len()).filter(|&at| is_record(&self.host.branch()[at])).collect()
+    }
+
+    /// Every edit that each of these records promises, with its content: as it was written, or as the overlay shows it. What a later one of them
+    /// promises anew was never either.
+    pub(super) fn promised_edits(&self, records: &[usize], drafts: &[Draft]) -> Outcome<Vec<Vec<(String, Option<String>)>>> {
         let mut contents: BTreeMap<String, Option<String>> = BTreeMap::new();
-        for draft in &commit.drafts {
+        for draft in drafts {
             if let Draft::ContextEdit { target, replacement } = draft {
                 contents.insert(target.clone(), replacement.clone());
             }
@@ -120,33 +151,49 @@ impl World<'_> {
         if let Some(session) = &self.session {
             contents.extend(session.overlay().into_iter().map(|(target, content)| (target.to_owned(), content.map(str::to_owned))));
         }
-        let targets = promised(&self.host.branch()[record]);
-        targets
-            .into_iter()
-            .map(|target| match contents.remove(&target) {
-                Some(content) => Ok((target, content)),
+        let mut anew: BTreeSet<String> = BTreeSet::new();
+        let mut all = Vec::new();
+        for &record in records.iter().rev() {
+            let targets = promised(&self.host.branch()[record]);
+            let known = targets.iter().filter(|target| !anew.contains(*target)).map(|target| match contents.remove(target) {
+                Some(content) => Ok((target.clone(), content)),
                 None => Err(Broken::new("durable", "every promised edit is written or shown over the branch", format!("{target} is neither"))),
-            })
-            .collect()
+            });
+            all.push(known.collect::<Outcome<Vec<_>>>()?);
+            anew.extend(targets);
+        }
+        all.reverse();
+        Ok(all)
     }
 
-    fn changed_by_us(&mut self, commit: &Commit, edits: &[(String, Option<String>)], before: u64) {
-        let targets: BTreeSet<usize> = edits.iter().filter_map(|(target, _)| self.host.position(target)).collect();
-        let after = self.tokens_now();
-        let earliest = targets.first().copied().unwrap_or(0);
-        let prefix: u64 = self.host.window().iter().take_while(|shown| shown.at < earliest).map(|shown| shown.tokens).sum();
-        let cause = match commit.trigger {
-            Trigger::Peek => Cause::PeekRetired,
-            Trigger::Recovery => Cause::Recovery,
-            Trigger::Band | Trigger::Fence | Trigger::Overflow | Trigger::Person => Cause::Commit,
+    /// A record stands on the branch: what it names may be shown otherwise from here on. `commit` is what it carries out whole.
+    pub(super) fn changed_by_us(
+        &mut self,
+        record: usize,
+        trigger: Trigger,
+        commit: Option<&Commit>,
+        edits: &[(String, Option<String>)],
+        before: u64,
+    ) {
+        let cause = match (commit.map(|commit| commit.trigger), trigger) {
+            (Some(Trigger::Peek), _) => Cause::PeekRetired,
+            (Some(Trigger::Recovery), _) => Cause::Recovery,
+            (Some(Trigger::Band | Trigger::Fence | Trigger::Overflow | Trigger::Person), _) => Cause::Commit,
+            (_, Trigger::Expand) => Cause::Expand,
+            _ => Cause::Refold,
         };
+        let named = promised(&self.host.branch()[record]);
+        let targets: BTreeSet<usize> = named.iter().filter_map(|target| self.host.position(target)).collect();
         self.changes.push(Change { cause, targets: Some(targets) });
         self.reported = None;
         self.excused.clear();
-        if cause != Cause::Commit {
+        let Some(commit) = commit.filter(|_| cause == Cause::Commit) else {
             self.note = format!("{}{}; ", self.note, cause.name());
             return;
-        }
+        };
+        let after = self.tokens_now();
+        let earliest = edits.iter().filter_map(|(target, _)| self.host.position(target)).min().unwrap_or(0);
+        let prefix: u64 = self.host.window().iter().take_while(|shown| shown.at < earliest).map(|shown| shown.tokens).sum();
         self.report.commits += 1;
         self.report.folds += commit.folds as u64;
         self.report.parents += commit.parents as u64;
