@@ -21,6 +21,13 @@ pub(crate) struct Record {
     bound: serde_json::Value,
     pub(crate) folds: Vec<Written>,
     pub(crate) edits: Vec<Promised>,
+    /// Ids of folds that are opened, closed, dissolved.
+    #[serde(default)]
+    pub(crate) opens: Vec<String>,
+    #[serde(default)]
+    pub(crate) closes: Vec<String>,
+    #[serde(default)]
+    pub(crate) dissolves: Vec<String>,
 }
 
 /// An edit as a record promises it.

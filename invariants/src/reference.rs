@@ -5,18 +5,21 @@
 //! view of an entry, Pi's projection, sizes, the band, and the texts that stand where originals were. `meter` counts and keeps the
 //! promises, `walk` finds units and marks, `lattice` makes folds and weighs windows, `clips` cuts what is not folded, `promises` derives
 //! what is promised and not written, `decisions` reads what was decided by others, `repairs` puts right what somebody else tore,
-//! `peeks` retires what was read; here they become one verdict.
+//! `peeks` retires what was read, `history` tells which records count and how each fold stands, `turns` opens folds and closes them;
+//! here they become one verdict.
 
 mod clips;
 pub(crate) mod decisions;
+pub(crate) mod history;
 mod lattice;
 mod meter;
 mod peeks;
 mod promises;
 mod repairs;
+mod turns;
 pub(crate) mod walk;
 
-use crate::commit::{Record, showing};
+use crate::commit::showing;
 use decisions::Decisions;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound};
@@ -24,9 +27,11 @@ use fold_runtime::journal::{Digest, Entry, Kind, Role};
 pub use fold_runtime::session::Moment;
 use fold_runtime::session::{COMMIT_RECORD, Draft};
 use fold_runtime::window::{Band, IMAGE_TOKENS, MessageContent, Size, projection};
+use history::{History, Standing};
 use lattice::{Fold, State};
 use meter::Meter;
 use std::collections::{BTreeMap, BTreeSet};
+pub use turns::{Asked, asked};
 use walk::{Unit, UnitKind};
 
 /// The most edits that may be written at a moment, on a branch of this many entries.
@@ -38,6 +43,9 @@ fn most_edits(moment: Moment, entries: usize) -> usize {
         Moment::Request | Moment::Asked => 0,
     }
 }
+
+/// The type of the message that a commit is near.
+pub const NOTICE: &str = "pi-fold.notice";
 
 /// What the law says at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,11 +63,16 @@ pub enum Verdict {
         /// Why nothing was decided, if the trigger is reached.
         deferral: Option<String>,
     },
+    /// Nothing but a message that a commit is near.
+    Notice,
     /// One rewrite of what is shown.
     Commit {
-        /// `fence`, `band`, `overflow` or `person`; `recovery` for repairs and `peek` for the retirement of peeks.
+        /// `fence`, `band`, `overflow` or `person`; `recovery` for repairs, `peek` for the retirement of peeks, `refold` where open folds
+        /// are closed and nothing else is done.
         trigger: String,
-        /// The record, then edits: older ones that are still promised, then its own, as many as may be written.
+        /// Open folds that a record of their own closes first.
+        refolded: usize,
+        /// The record or both, then edits: older ones that are still promised, then its own, as many as may be written.
         drafts: Vec<Draft>,
         /// Edits that stay promised and unwritten.
         left: usize,
@@ -86,21 +99,19 @@ pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment
     let band = Band::new(settings, window).expect("a budget worth managing");
     let view = View::of(branch, settings, band, Meter::of(branch)).standing();
     let decided = view.repairs().map_or_else(|| view.decided(moment), Ok);
-    let mut edits = view.unwritten.clone();
-    if let Ok(plan) = &decided {
-        edits.retain(|(at, _)| plan.edits.iter().all(|(named, _)| named != at));
-        edits.extend(plan.edits.iter().map(|(at, shown)| (*at, shown.content.clone())));
-    }
+    let mut edits = decided.as_ref().map_or_else(|_| view.unwritten.clone(), Plan::writes);
     let left = edits.len().saturating_sub(most_edits(moment, branch.len()));
     edits.truncate(edits.len() - left);
     let edits = edits.into_iter().map(|(at, replacement)| Draft::ContextEdit { target: branch[at].id().to_owned(), replacement });
     match decided {
-        Ok(Plan { trigger, record, target, after, .. }) => {
-            let drafts = std::iter::once(Draft::Custom { custom_type: COMMIT_RECORD, data: record }).chain(edits).collect();
-            Verdict::Commit { trigger: trigger.into(), drafts, left, before: view.meter.tokens(), target, after }
+        Ok(Plan { trigger, records, refolded, target, after, .. }) => {
+            let records = records.into_iter().map(|data| Draft::Custom { custom_type: COMMIT_RECORD, data });
+            let (drafts, before) = (records.chain(edits).collect(), view.meter.tokens());
+            Verdict::Commit { trigger: trigger.into(), refolded, drafts, left, before, target, after }
         }
         Err(deferral) if edits.len() > 0 => Verdict::Recovery { drafts: edits.collect(), left, deferral: deferral.map(str::to_owned) },
         Err(Some(deferral)) => Verdict::Deferred(deferral.into()),
+        Err(None) if view.notice_is_due(moment) => Verdict::Notice,
         Err(None) => Verdict::Quiet,
     }
 }
@@ -122,52 +133,6 @@ pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {
 pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
     Band::new(settings, window).expect("a budget worth managing");
     Meter::of(branch).tokens()
-}
-
-/// The commit records that count, by position: well formed, each fold called by what it lists and made of ripe units and known folds of
-/// the branch. Anything else under that name is nobody's record.
-pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
-    let units = walk::units(branch);
-    let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
-    let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
-    // Folds that another contains, and parts of folds.
-    let (mut contained, mut owned): (BTreeSet<String>, BTreeSet<String>) = Default::default();
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (at, entry) in branch.iter().enumerate() {
-        let Some(record) = Record::of(entry) else {
-            places.insert(entry.id(), at);
-            continue;
-        };
-        let ripe = |id: &String| -> Option<&Unit> {
-            let unit = *unit_of.get(places.get(&**id)?)?;
-            unit.ripe.is_some_and(|ripe| ripe < at).then_some(unit)
-        };
-        let mut made: BTreeSet<String> = known.clone();
-        let (mut inside, mut parted) = (contained.clone(), owned.clone());
-        let sized = record
-            .edits
-            .iter()
-            .all(|edit| edit.bytes.max(edit.images) < 1 << 40 && edit.sha256.as_deref().is_none_or(|sha| Digest::parse(sha).is_some()));
-        let sound = sized
-            && record.folds.iter().all(|fold| {
-                let parts: Option<Vec<&Unit>> = fold.parts.iter().map(|(id, _)| ripe(id)).collect();
-                let claims = parts.is_some_and(|units| !fold.children.is_empty() || units.iter().any(|unit| unit.kind != UnitKind::User));
-                let carrier = ripe(&fold.carrier).is_some_and(|unit| matches!(unit.kind, UnitKind::Batch | UnitKind::User | UnitKind::Custom));
-                let children = fold.children.iter().all(|(child, _)| made.contains(child));
-                let once =
-                    fold.parts.iter().all(|(id, _)| parted.insert(id.clone())) && fold.children.iter().all(|(id, _)| inside.insert(id.clone()));
-                let ordered = fold.parts.windows(2).all(|pair| places.get(&*pair[0].0) < places.get(&*pair[1].0));
-                let nests = if fold.kind() == Some(FoldKind::Consolidated) { fold.children.len() >= 2 } else { fold.children.is_empty() };
-                let sound = fold.name().is_some() && claims && carrier && children && once && ordered && nests;
-                made.insert(fold.id.clone());
-                sound
-            });
-        if sound {
-            (known, contained, owned) = (made, inside, parted);
-            counting.insert(at, record);
-        }
-    }
-    counting
 }
 
 fn json(text: &str) -> String {
@@ -198,11 +163,23 @@ impl Shown {
 /// What is decided, before it is cut to what may be written at once.
 struct Plan {
     trigger: &'static str,
-    record: String,
-    /// What the record promises, in its order.
+    /// One, or that which closes open folds and one.
+    records: Vec<String>,
+    refolded: usize,
+    /// What was promised before the last record, and is not written.
+    unwritten: Vec<Edit>,
+    /// What the last record promises, in its order.
     edits: Edits,
     target: u64,
     after: u64,
+}
+
+impl Plan {
+    /// Every edit that is to be written, older ones first; what the newest record names is written for it only.
+    fn writes(&self) -> Vec<Edit> {
+        let older = self.unwritten.iter().filter(|(at, _)| self.edits.iter().all(|(named, _)| named != at));
+        older.cloned().chain(self.edits.iter().map(|(at, shown)| (*at, shown.content.clone()))).collect()
+    }
 }
 
 /// The branch as one decision sees it.
@@ -224,8 +201,10 @@ struct View<'a> {
     /// Position to unit.
     unit_of: BTreeMap<usize, usize>,
     newest_user: Option<usize>,
-    /// The records that count, by position.
-    records: BTreeMap<usize, Record>,
+    /// The records that count, and how the folds stand that they tell of.
+    history: History,
+    /// The units that open folds claim, those of user messages too.
+    opened: BTreeSet<usize>,
     decisions: Decisions,
     /// The window before this commit, with the folds that the records tell of.
     standing: State,
@@ -250,8 +229,8 @@ impl<'a> View<'a> {
         let newest_user = branch.iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
         let weights = branch.iter().map(|entry| Size::of_original(entry).weight()).collect();
         let unwritten = Vec::new();
-        let records = records(branch);
-        let decisions = Decisions::of(branch, &units, &records, false);
+        let history = History::of(branch);
+        let decisions = Decisions::of(branch, &units, &history.records, false);
         let standing = State { shown: BTreeMap::new(), folds: Vec::new(), roots: Vec::new() };
         let mut view = View {
             branch,
@@ -266,10 +245,12 @@ impl<'a> View<'a> {
             units,
             unit_of,
             newest_user,
-            records,
+            history,
+            opened: BTreeSet::new(),
             decisions,
             standing,
         };
+        view.opened = view.history.open_folds().flat_map(|fold| view.claim(fold)).collect();
         view.promises();
         view
     }
@@ -277,7 +258,7 @@ impl<'a> View<'a> {
     /// The same, but what was withdrawn and may still be is not: what a commit sees that cannot wait.
     fn released(&self) -> View<'a> {
         let mut view = View::of(self.branch, self.settings, self.band, Meter::of(self.branch));
-        view.decisions = Decisions::of(self.branch, &view.units, &view.records, true);
+        view.decisions = Decisions::of(self.branch, &view.units, &view.history.records, true);
         view.standing()
     }
 
@@ -308,10 +289,7 @@ impl<'a> View<'a> {
 
     /// What is done at a moment; else why nothing is, which is no word at all where all is quiet.
     fn decided(&self, moment: Moment) -> Result<Plan, Option<&'static str>> {
-        let planned = self.trigger(moment).and_then(|trigger| {
-            let planned = if is_urgent(trigger) && !self.decisions.withdrawn.is_empty() { self.released().plan(trigger) } else { self.plan(trigger) };
-            planned.map_err(Some)
-        });
+        let planned = self.trigger(moment).and_then(|trigger| self.commit(trigger).map_err(Some));
         let at_a_boundary = matches!(moment, Moment::TurnEnd | Moment::Settling);
         planned.or_else(|nothing| self.retirement().filter(|_| at_a_boundary).ok_or(nothing))
     }
@@ -335,9 +313,38 @@ impl<'a> View<'a> {
         self.band.over_fence(tokens, self.meter.margin(&self.band))
     }
 
-    /// What a commit for this reason does, or why there is none.
-    fn plan(&self, trigger: &'static str) -> Result<Plan, &'static str> {
-        let target = self.band.target(self.immovable());
+    /// What a commit for this reason does, or why there is none. Open folds that are to be closed are closed first; the rest is decided
+    /// on the branch that tells of it.
+    fn commit(&self, trigger: &'static str) -> Result<Plan, &'static str> {
+        let before = self.meter.tokens();
+        let closing = self.closing(is_urgent(trigger));
+        if closing.is_empty() {
+            return self.released_for(trigger).as_ref().unwrap_or(self).plan(trigger, before);
+        }
+        let record = self.refolds(&closing);
+        let branch = self.followed_by(&record);
+        let closed = View::of(&branch, self.settings, self.band, Meter::of(&branch)).standing();
+        let released = closed.released_for(trigger);
+        let view = released.as_ref().unwrap_or(&closed);
+        let planned = view.plan(trigger, before).or_else(|why| {
+            let after = view.meter.tokens();
+            let is_enough = trigger != "band" || before.saturating_sub(after) >= self.band.budget / 50;
+            is_enough.then(|| view.planned("refold", None, Vec::new(), after)).ok_or(why)
+        });
+        planned.map(|mut plan| {
+            plan.records.insert(0, record);
+            Plan { refolded: closing.len(), ..plan }
+        })
+    }
+
+    /// What a commit sees that does not wait for withdrawn marks, where there are any.
+    fn released_for(&self, trigger: &str) -> Option<View<'a>> {
+        (is_urgent(trigger) && !self.decisions.withdrawn.is_empty()).then(|| self.released())
+    }
+
+    /// What the folds of this window and clips do, or why there is nothing to do; `before` is the occupancy before anything was done.
+    fn plan(&self, trigger: &'static str, before: u64) -> Result<Plan, &'static str> {
+        let target = self.target();
         let peeks = self.due_peeks();
         let start = self.with_lines(self.standing.clone(), &peeks);
         let state = self.fold(&start, target, trigger == "person");
@@ -348,7 +355,7 @@ impl<'a> View<'a> {
             return Err(self.nothing());
         }
         let after = self.estimate(&state);
-        if trigger == "band" && self.meter.tokens().saturating_sub(after) < self.band.budget / 50 {
+        if trigger == "band" && before.saturating_sub(after) < self.band.budget / 50 {
             return Err("below the floor");
         }
         let mut clipped = self.clip_users(self.clip_results(state.clone()));
@@ -363,15 +370,25 @@ impl<'a> View<'a> {
         edits.extend(self.lost_placeholders(&state));
         edits.extend(lines);
         edits.extend(rest);
-        Ok(Plan { trigger, record: self.record(trigger, minted, &edits), edits, target, after })
+        Ok(self.planned(trigger, Some(self.record(trigger, minted, &edits)), edits, after))
+    }
+
+    fn planned(&self, trigger: &'static str, record: Option<String>, edits: Edits, after: u64) -> Plan {
+        let (records, unwritten) = (record.into_iter().collect(), self.unwritten.clone());
+        Plan { trigger, records, refolded: 0, unwritten, edits, target: self.target(), after }
+    }
+
+    /// The occupancy that a commit aims at.
+    fn target(&self) -> u64 {
+        self.band.target(self.immovable())
     }
 
     /// A record that makes no fold, with these edits.
     fn without_folds(&self, trigger: &'static str, edits: Edits) -> Plan {
         let mut state = self.standing.clone();
         state.shown.extend(edits.iter().cloned());
-        let (target, after) = (self.band.target(self.immovable()), self.estimate(&state));
-        Plan { trigger, record: self.record(trigger, &[], &edits), edits, target, after }
+        let (record, after) = (self.record(trigger, &[], &edits), self.estimate(&state));
+        self.planned(trigger, Some(record), edits, after)
     }
 
     /// Why there is nothing to fold.
@@ -402,8 +419,9 @@ impl<'a> View<'a> {
         if !all && self.estimate(&best) <= target {
             return best;
         }
-        let carriers = start.roots.iter().map(|root| start.folds[*root].carrier);
-        let taken: BTreeSet<usize> = start.folds.iter().flat_map(|fold| fold.hides.iter().copied()).chain(carriers).collect();
+        let hidden = start.folds.iter().filter(|fold| fold.standing != Standing::Dissolved).flat_map(|fold| fold.hides.iter().copied());
+        let carries = |fold: &&Fold| matches!(fold.standing, Standing::Shown | Standing::Open(_));
+        let taken: BTreeSet<usize> = hidden.chain(start.folds.iter().filter(carries).map(|fold| fold.carrier)).collect();
         for mark in self.marks(&self.claims(start), &taken) {
             let Some(next) = self.leaf(&leaves, &mark) else { continue };
             leaves = next;
@@ -463,6 +481,21 @@ impl<'a> View<'a> {
         touched
     }
 
+    /// Whether the agent is to be told that a commit is near: once on the way there.
+    fn notice_is_due(&self, moment: Moment) -> bool {
+        let lead = u128::from(self.settings.notice_lead_share_ppm) * u128::from(self.band.budget) / 1_000_000;
+        let line = self.band.max_target.saturating_sub(u64::try_from(lead).expect("a share of the budget"));
+        let starts_over = |(at, entry): (usize, &Entry)| match entry.kind() {
+            Kind::Compaction { .. } => true,
+            Kind::Message(Role::Assistant(answer)) => entry.is_good_answer() && answer.usage.is_some_and(|usage| usage.total < line),
+            _ => self.history.records.get(&at).is_some_and(|record| matches!(record.trigger.as_str(), "band" | "fence" | "overflow" | "person")),
+        };
+        let since = self.branch.iter().enumerate().rev().take_while(|entry| !starts_over(*entry));
+        let told = since.map(|(_, entry)| entry).any(is_notice);
+        let near = (line..self.band.max_target).contains(&self.meter.tokens());
+        self.settings.pre_commit_notice && matches!(moment, Moment::TurnEnd | Moment::Settling) && near && !told
+    }
+
     fn record(&self, trigger: &str, minted: &[Fold], edits: &[(usize, Shown)]) -> String {
         let folds: Vec<String> = minted.iter().map(|fold| self.fold_json(fold)).collect();
         let edits: Vec<String> = edits.iter().map(|(at, shown)| edit_json(self.branch[*at].id(), shown)).collect();
@@ -488,6 +521,12 @@ impl<'a> View<'a> {
 /// Whether the next request would be too large: such a commit cannot wait.
 fn is_urgent(trigger: &str) -> bool {
     matches!(trigger, "fence" | "overflow")
+}
+
+/// Whether it is a message of ours that a commit is near.
+pub fn is_notice(entry: &Entry) -> bool {
+    let custom_type = || entry.field("customType").and_then(|json| serde_json::from_str::<String>(json).ok());
+    entry.kind() == &Kind::CustomMessage && custom_type().is_some_and(|name| name == NOTICE)
 }
 
 /// An edit as a record promises it.

@@ -25,7 +25,7 @@ impl View<'_> {
         }
         let spoken: Vec<(usize, u128)> = self.context.iter().map(|at| (*at, u128::from(self.spoken(&state, *at)))).collect();
         let total: u128 = spoken.iter().map(|(_, weight)| weight).sum();
-        let carriers: BTreeSet<usize> = state.roots.iter().filter_map(|root| self.unit_of.get(&state.folds[*root].carrier).copied()).collect();
+        let carriers: BTreeSet<usize> = state.shown_folds().filter_map(|fold| self.unit_of.get(&fold.carrier).copied()).collect();
         let (before, mut upto) = (state.clone(), 0);
         for (at, weight) in spoken {
             upto += weight;

@@ -18,7 +18,7 @@ pub(crate) struct Decisions {
     pub(crate) cuts: Vec<Vec<usize>>,
     /// The newest brief that was supplied for exactly these units.
     pub(crate) briefs: BTreeMap<Vec<usize>, String>,
-    /// Where the newest decision stands that counts, or the newest record that ended a withdrawal.
+    /// Where the newest decision stands that counts, or the newest record that ended a withdrawal, opened, closed or dissolved a fold.
     pub(super) rewalked: Option<usize>,
 }
 
@@ -40,6 +40,9 @@ impl Decisions {
                 folds.extend(record.folds.iter().map(|fold| fold.id.clone()));
                 if ends.contains(&at) && !decisions.withdrawn.is_empty() {
                     decisions.withdrawn.clear();
+                    decisions.rewalked = Some(at);
+                }
+                if [&record.opens, &record.closes, &record.dissolves].into_iter().any(|list| !list.is_empty()) {
                     decisions.rewalked = Some(at);
                 }
             }
@@ -122,8 +125,9 @@ impl View<'_> {
         self.decisions.briefs.get(units).cloned()
     }
 
-    /// Whether an entry is a user message that somebody pinned.
+    /// Whether an entry is a user message that somebody pinned, or that an open fold claims.
     pub(super) fn pinned_user(&self, at: usize) -> bool {
-        self.unit_of.get(&at).is_some_and(|unit| self.units[*unit].kind == UnitKind::User && self.decisions.pinned.contains(unit))
+        let kept = |unit: &usize| self.decisions.pinned.contains(unit) || self.opened.contains(unit);
+        self.unit_of.get(&at).is_some_and(|unit| self.units[*unit].kind == UnitKind::User && kept(unit))
     }
 }

@@ -1,5 +1,6 @@
 //! Folds, the windows they make, and which of them become one.
 
+use super::history::{Standing, Told};
 use super::walk::{Mark, Unit, UnitKind};
 use super::{Shown, View, json, text_block};
 use crate::commit::Written;
@@ -28,7 +29,8 @@ pub(super) struct Fold {
     pub(super) units: Vec<usize>,
     /// Entries it hides, at any depth.
     pub(super) hides: BTreeSet<usize>,
-    depth: usize,
+    pub(super) depth: usize,
+    pub(super) standing: Standing,
 }
 
 /// A window that might be: what is shown otherwise than now, all folds there are, and which of them are roots.
@@ -39,6 +41,13 @@ pub(super) struct State {
     pub(super) roots: Vec<usize>,
 }
 
+impl State {
+    /// The folds whose placeholders are shown: roots, and those in open folds.
+    pub(super) fn shown_folds(&self) -> impl Iterator<Item = &Fold> + Clone {
+        self.folds.iter().filter(|fold| fold.standing == Standing::Shown)
+    }
+}
+
 impl View<'_> {
     /// The characters a brief may have.
     pub(super) fn bound(&self) -> usize {
@@ -47,13 +56,11 @@ impl View<'_> {
 
     /// The window before this commit, with the folds that the records on the branch tell of.
     pub(super) fn stand(&self) -> State {
+        let written = self.history.records.values().flat_map(|record| record.folds.iter().map(move |fold| (record.bound(), fold)));
         let mut folds: Vec<Fold> = Vec::new();
-        for record in self.records.values() {
-            let bound = record.bound().unwrap_or_else(|| self.bound());
-            for fold in &record.folds {
-                let made = self.recorded(&folds, fold, bound);
-                folds.push(made);
-            }
+        for (told, (bound, fold)) in self.history.folds.iter().zip(written) {
+            let made = self.recorded(&folds, told, fold, bound.unwrap_or_else(|| self.bound()));
+            folds.push(made);
         }
         let mut state = State { shown: BTreeMap::new(), roots: Vec::new(), folds };
         self.find_roots(&mut state);
@@ -61,21 +68,11 @@ impl View<'_> {
     }
 
     /// A fold of a record that counts. It keeps the name it was given, whatever became of its originals.
-    fn recorded(&self, folds: &[Fold], fold: &Written, bound: usize) -> Fold {
-        let place = |id: &String| self.branch.iter().rposition(|entry| entry.id() == id).expect("on the branch");
-        let parts: Vec<usize> = fold.parts.iter().map(|(id, _)| place(id)).collect();
-        let child = |id: &String| folds.iter().rposition(|fold| fold.id.as_str() == id).expect("a known fold");
-        let children: Vec<usize> = fold.children.iter().map(|(id, _)| child(id)).collect();
+    fn recorded(&self, folds: &[Fold], told: &Told, fold: &Written, bound: usize) -> Fold {
         let name = fold.name().expect("called by what it lists");
         let kind = fold.kind().expect("of a known kind");
-        let made = self.mint(folds, kind, place(&fold.carrier), parts, (children, bound, fold.brief.clone()));
-        Fold { id: name.id(fold.id.len() - 2), name: name.digest(), ..made }
-    }
-
-    /// A fold with the placeholder that it would be given under this bound.
-    pub(super) fn said_again(&self, state: &State, fold: &Fold, bound: usize) -> Fold {
-        let text = self.text(&state.folds, fold, bound);
-        Fold { text, ..fold.clone() }
+        let made = self.mint(folds, kind, told.carrier, told.parts.clone(), (told.children.clone(), bound, fold.brief.clone()));
+        Fold { id: name.id(fold.id.len() - 2), name: name.digest(), standing: told.standing, ..made }
     }
 
     /// A new leaf of these units. What was supplied for them is what it says.
@@ -97,7 +94,8 @@ impl View<'_> {
         let named: Vec<(String, Digest)> = children.iter().map(|child| (known[*child].id.to_string(), known[*child].name)).collect();
         let (id, name) = self.name(known, kind, &parts, &named);
         let depth = 1 + children.iter().map(|child| known[*child].depth).max().unwrap_or(0);
-        let fold = Fold { id, name, kind, carrier, parts, children, named, text: String::new(), supplied, units, hides, depth };
+        let standing = Standing::Shown;
+        let fold = Fold { id, name, kind, carrier, parts, children, named, text: String::new(), supplied, units, hides, depth, standing };
         Fold { text: self.text(known, &fold, bound), ..fold }
     }
 
@@ -143,15 +141,15 @@ impl View<'_> {
 
     fn find_roots(&self, state: &mut State) {
         let inside: BTreeSet<usize> = state.folds.iter().flat_map(|fold| fold.children.iter().copied()).collect();
-        let visible = |index: &usize| !inside.contains(index) && self.shown.contains_key(&state.folds[*index].carrier);
-        let mut roots: Vec<usize> = (0..state.folds.len()).filter(visible).collect();
+        let is_root = |index: &usize| !inside.contains(index) && state.folds[*index].standing == Standing::Shown;
+        let mut roots: Vec<usize> = (0..state.folds.len()).filter(is_root).collect();
         roots.sort_by_key(|root| state.folds[*root].units[0]);
         state.roots = roots;
     }
 
-    /// The units that standing folds claim.
+    /// The units that folds claim.
     pub(super) fn claims(&self, state: &State) -> BTreeSet<usize> {
-        state.folds.iter().flat_map(|fold| fold.units.iter().copied()).collect()
+        state.folds.iter().filter(|fold| fold.standing != Standing::Dissolved).flat_map(|fold| fold.units.iter().copied()).collect()
     }
 
     /// What an entry shows in this state, if it has a content.
@@ -174,9 +172,9 @@ impl View<'_> {
         self.context.iter().map(|at| self.size(state, *at).weight()).sum()
     }
 
-    /// Whether an entry carries the placeholder of a root.
+    /// Whether an entry carries the placeholder of a fold.
     pub(super) fn carries(&self, state: &State, at: usize) -> bool {
-        state.roots.iter().any(|root| state.folds[*root].carrier == at)
+        state.shown_folds().any(|fold| fold.carrier == at)
     }
 
     /// Whether the user's words weigh more than a tenth of the budget, when `carrier` carries too.
@@ -258,6 +256,7 @@ impl View<'_> {
     /// The window with a new fold whose parts are gone already; `None` where that weighs no less than before.
     fn adopt(&self, before: &State, mut next: State, fold: Fold) -> Option<State> {
         self.write(&mut next, &fold);
+        fold.children.iter().for_each(|child| next.folds[*child].standing = Standing::Closed);
         next.folds.push(fold);
         self.find_roots(&mut next);
         (self.shown_weight(&next) < self.shown_weight(before)).then_some(next)

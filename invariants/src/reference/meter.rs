@@ -1,5 +1,6 @@
 //! Occupancy, read off the whole branch: one pass, one running sum for each term of the law.
 
+use super::history::History;
 use crate::commit::Promised;
 use fold_runtime::journal::{Assistant, Digest, Entry, Kind, Role, StopReason};
 use fold_runtime::window::{Band, IMAGE_TOKENS, Rate, Size, projection};
@@ -22,7 +23,7 @@ pub(super) struct Meter {
     errors: Vec<u64>,
     /// Whether no good answer has followed the newest change of what is shown.
     pub(super) waiting: bool,
-    /// What entries brought since the newest record that is neither a recovery nor a peek's, if there is one.
+    /// What entries brought since the newest record that makes a commit, if there is one.
     pub(super) since_record: Option<Size>,
     /// Entries that somebody else edited: where they were first and last.
     pub(super) foreign: BTreeMap<usize, (usize, usize)>,
@@ -53,7 +54,7 @@ impl Promise {
 
 impl Meter {
     pub(super) fn of(branch: &[Entry]) -> Self {
-        let (mut meter, records) = (Meter::default(), super::records(branch));
+        let (mut meter, records) = (Meter::default(), History::of(branch).records);
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for (at, entry) in branch.iter().enumerate() {
             places.insert(entry.id(), at);
@@ -61,7 +62,7 @@ impl Meter {
                 Kind::Message(Role::Assistant(answer)) if entry.is_good_answer() => meter.answer(at, entry, answer),
                 Kind::ModelChange { model } => meter.model(model.to_string_lossy()),
                 Kind::Custom { .. } if records.contains_key(&at) => {
-                    if !matches!(records[&at].trigger.as_str(), "recovery" | "peek") {
+                    if !matches!(records[&at].trigger.as_str(), "recovery" | "peek" | "expand" | "refold") {
                         meter.since_record = Some(Size::default());
                     }
                     meter.change();
@@ -208,7 +209,7 @@ impl Meter {
         &self.increments[self.increments.len().saturating_sub(6)..]
     }
 
-    fn rate_min(&self) -> Rate {
+    pub(super) fn rate_min(&self) -> Rate {
         self.newest().iter().map(|(bytes, tokens)| Rate::measured(*bytes, *tokens)).min().unwrap_or(Rate::UNMEASURED)
     }
 

@@ -26,7 +26,8 @@ impl View<'_> {
         let claimed = self.claims(&self.standing);
         let free = self.units.iter().enumerate().filter(|(index, unit)| {
             let in_context = unit.entries.iter().all(|at| self.shown.contains_key(at));
-            unit.kind == UnitKind::Batch && unit.ripe.is_some() && in_context && !self.held(unit) && !claimed.contains(index)
+            let carries = unit.entries.iter().any(|at| self.carries(&self.standing, *at));
+            unit.kind == UnitKind::Batch && unit.ripe.is_some() && in_context && !self.held(unit) && !claimed.contains(index) && !carries
         });
         let due = |at: &usize| self.raw(&self.standing, *at) && !self.foreign(*at) && self.peek_line(*at).is_some();
         free.flat_map(|(_, batch)| batch.entries.iter().copied()).filter(due).collect()

@@ -18,8 +18,7 @@ impl View<'_> {
         let standing = self.stand();
         let mut unwritten = Vec::new();
         for (at, promise) in promises.into_iter().filter(|(_, promise)| !promise.kept) {
-            let bound = self.records[&promise.place.0].bound().unwrap_or_else(|| self.bound());
-            let derived = self.derived(&standing, bound, at, &promise);
+            let derived = self.derived(&standing, at, &promise);
             // Nobody knows the words of a promise that cannot be derived, but they are not the entry's own.
             let content = derived.clone().unwrap_or(Some(String::new()));
             self.shown.insert(at, Shown { content, size: promise.size(), clip: None });
@@ -30,18 +29,15 @@ impl View<'_> {
     }
 
     /// The promised content, or omission; `None` where it cannot be told any more.
-    fn derived(&self, standing: &State, bound: usize, at: usize, promise: &Promise) -> Option<Option<String>> {
+    fn derived(&self, standing: &State, at: usize, promise: &Promise) -> Option<Option<String>> {
         let Some(promised) = &promise.edit.sha256 else { return Some(None) };
         let is_it = |content: &String| Digest::of(content.as_bytes()).to_string() == *promised;
         if let Some((head, tail)) = promise.edit.clip {
             return self.clipped(at, head, tail).filter(is_it).map(Some);
         }
-        let carried = standing.folds.iter().filter(|fold| fold.carrier == at);
-        // By the bound of this record, and, where a model with another window made the fold, by that of its own.
-        let again = carried.clone().map(|fold| self.carried(&self.said_again(standing, fold, bound)));
-        let first = carried.map(|fold| self.carried(fold));
-        let lines = standing.folds.iter().filter(|fold| self.beside(fold).contains(&at)).map(|fold| self.line(fold));
+        let carried = standing.shown_folds().filter(|fold| fold.carrier == at).map(|fold| self.carried(fold));
+        let lines = standing.shown_folds().filter(|fold| self.beside(fold).contains(&at)).map(|fold| self.line(fold));
         let own = self.branch[at].content().raw().to_owned();
-        again.chain(first).chain(lines).chain(self.retired(at)).chain([own]).find(is_it).map(Some)
+        carried.chain(lines).chain(self.retired(at)).chain([own]).find(is_it).map(Some)
     }
 }

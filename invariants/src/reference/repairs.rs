@@ -9,7 +9,9 @@ impl View<'_> {
     /// The record that puts every torn batch right, if there is one.
     pub(super) fn repairs(&self) -> Option<Plan> {
         let claimed = self.claims(&self.standing);
-        let batches = self.units.iter().enumerate().filter(|(index, unit)| unit.kind == UnitKind::Batch && claimed.contains(index));
+        let carries = |unit: &Unit| unit.entries.iter().any(|at| self.carries(&self.standing, *at));
+        let folded = |index: &usize, unit: &Unit| claimed.contains(index) || carries(unit);
+        let batches = self.units.iter().enumerate().filter(|(index, unit)| unit.kind == UnitKind::Batch && folded(index, unit));
         let edits: Vec<(usize, Shown)> = batches.flat_map(|(_, batch)| self.repair(&self.standing, batch)).collect();
         (!edits.is_empty()).then(|| self.without_folds("recovery", edits))
     }
@@ -27,13 +29,13 @@ impl View<'_> {
         if edited <= put_right {
             return Vec::new();
         }
-        let carried = standing.roots.iter().map(|root| &standing.folds[*root]).find(|fold| batch.entries.contains(&fold.carrier));
+        let carried = standing.shown_folds().find(|fold| batch.entries.contains(&fold.carrier));
         let is_first = put_right.is_none();
         if carried.is_some() != is_first {
             return shown.into_iter().rev().map(|at| (at, Shown::NOTHING)).collect();
         }
         gone.into_iter()
-            .map(|at| (at, carried.map_or_else(|| Shown::original(&self.branch[at]), |fold| self.as_folded(standing, fold, at))))
+            .map(|at| (at, carried.map_or_else(|| Shown::original(&self.branch[at]), |fold| self.as_folded(fold, at))))
             .collect()
     }
 
@@ -41,13 +43,13 @@ impl View<'_> {
     fn put_right(&self, batch: &Unit) -> Option<usize> {
         let ids: BTreeSet<&str> = batch.entries.iter().map(|at| self.branch[*at].id()).collect();
         let names = |edit: &crate::commit::Promised| ids.contains(&*edit.target);
-        self.records.iter().rev().find(|(_, record)| record.trigger == "recovery" && record.edits.iter().any(names)).map(|(at, _)| *at)
+        self.history.records.iter().rev().find(|(_, record)| record.trigger == "recovery" && record.edits.iter().any(names)).map(|(at, _)| *at)
     }
 
     /// What an entry of a carrier's batch shows while the fold is whole.
-    fn as_folded(&self, standing: &State, fold: &Fold, at: usize) -> Shown {
+    fn as_folded(&self, fold: &Fold, at: usize) -> Shown {
         if at == fold.carrier {
-            Shown::written(self.carried(&self.said_again(standing, fold, self.bound())))
+            Shown::written(self.carried(fold))
         } else if self.beside(fold).contains(&at) {
             Shown::written(self.line(fold))
         } else {
@@ -57,9 +59,8 @@ impl View<'_> {
 
     /// Placeholders that somebody else's edit put out of sight, each to be shown again once.
     pub(super) fn lost_placeholders(&self, state: &State) -> Vec<(usize, Shown)> {
-        let roots = state.roots.iter().map(|root| &state.folds[*root]).filter(|fold| self.lost(fold.carrier));
-        let mut again: Vec<(usize, Shown)> =
-            roots.map(|fold| (fold.carrier, Shown::written(self.carried(&self.said_again(state, fold, self.bound()))))).collect();
+        let lost = state.shown_folds().filter(|fold| self.lost(fold.carrier));
+        let mut again: Vec<(usize, Shown)> = lost.map(|fold| (fold.carrier, Shown::written(self.carried(fold)))).collect();
         again.sort_by_key(|(at, _)| *at);
         again
     }
@@ -70,7 +71,7 @@ impl View<'_> {
         let shown = self.shown.get(&carrier).is_some_and(|shown| shown.content.is_some());
         let id = self.branch[carrier].id();
         let again = |edit: &crate::commit::Promised| edit.target == id && edit.sha256.is_some() && edit.clip.is_none();
-        let once = self.records.iter().any(|(at, record)| at > first && record.edits.iter().any(again));
+        let once = self.history.records.iter().any(|(at, record)| at > first && record.edits.iter().any(again));
         shown && !self.meter.promises.contains_key(&carrier) && !once
     }
 }

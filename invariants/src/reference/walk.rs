@@ -108,10 +108,10 @@ fn answer(branch: &[Entry], at: usize) -> (UnitKind, Vec<usize>) {
 }
 
 impl View<'_> {
-    /// Whether it is kept raw by choice: a batch with a result of a tool that is never folded, what is pinned, what was withdrawn.
+    /// Whether it is kept raw by choice: a batch with a result of a tool that is never folded, what is pinned, withdrawn, or opened.
     pub(super) fn held(&self, unit: &Unit) -> bool {
         let index = self.unit_of[&unit.entries[0]];
-        let chosen = self.decisions.pinned.contains(&index) || self.decisions.withdrawn.contains(&index);
+        let chosen = self.decisions.pinned.contains(&index) || self.decisions.withdrawn.contains(&index) || self.opened.contains(&index);
         chosen || unit.kind == UnitKind::Batch && unit.entries.iter().any(|at| self.blacklisted(*at))
     }
 

@@ -1,7 +1,7 @@
 //! Two programs written from one page: at every boundary of synthetic sessions the runtime decides what the reference decides.
 
 use crate::world::{Call, World, lines, text};
-use fold_invariants::reference::{Moment, Verdict, decide, occupancy, overlay};
+use fold_invariants::reference::{Moment, NOTICE, Verdict, decide, occupancy, overlay};
 use fold_runtime::agent::{Peek, peek};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind, Role};
@@ -10,12 +10,17 @@ use fold_runtime::session::{Decided, Decision, Draft, Session};
 pub fn verdict(decision: Decision) -> Verdict {
     match decision {
         Decision::Quiet => Verdict::Quiet,
+        Decision::Notice { draft } => {
+            assert!(is_notice_draft(&draft), "{draft:?}");
+            Verdict::Notice
+        }
         Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
         Decision::Recovery(recovery) => {
             Verdict::Recovery { drafts: recovery.drafts, left: recovery.left, deferral: recovery.deferral.map(|deferral| deferral.reason().into()) }
         }
         Decision::Commit(commit) => Verdict::Commit {
             trigger: commit.trigger.name().into(),
+            refolded: commit.refolded,
             drafts: commit.drafts,
             left: commit.left,
             before: commit.before,
@@ -23,6 +28,12 @@ pub fn verdict(decision: Decision) -> Verdict {
             after: commit.after,
         },
     }
+}
+
+/// Whether it is the message that a commit is near, whatever it says.
+fn is_notice_draft(draft: &Draft) -> bool {
+    let says = |content: &String| serde_json::from_str(content).is_ok_and(|json: serde_json::Value| json.is_string() || json.is_array());
+    matches!(draft, Draft::CustomMessage { custom_type, content } if *custom_type == NOTICE && says(content))
 }
 
 /// How often, in a thousand turns, a session does what it may do.
@@ -226,8 +237,9 @@ fn difference(reference: &Verdict, runtime: &Verdict) -> String {
 
 fn summary(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Commit { trigger, drafts, left, before, target, after } => {
-            format!("{trigger} commit of {} drafts, {left} left, {before} to {after}, target {target}", drafts.len())
+        Verdict::Commit { trigger, refolded, drafts, left, before, target, after } => {
+            let closed = if *refolded > 0 { format!(" after closing {refolded}") } else { String::new() };
+            format!("{trigger} commit{closed} of {} drafts, {left} left, {before} to {after}, target {target}", drafts.len())
         }
         other => format!("{other:?}"),
     }

@@ -332,7 +332,7 @@ fn a_session_of_which_no_promised_edit_was_ever_written_is_decided_like_the_one_
         commits += 1;
         let edit = |draft: &Draft| match draft {
             Draft::ContextEdit { target, replacement } => (target.clone(), replacement.clone()),
-            Draft::Custom { .. } => panic!("one record"),
+            _ => panic!("one record"),
         };
         let edits: Vec<(String, Option<String>)> = drafts[1..].iter().map(edit).collect();
         let position = |id: &str| world.branch.iter().position(|entry| entry.id() == id);

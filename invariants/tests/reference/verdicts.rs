@@ -30,7 +30,7 @@ fn edits(drafts: &[Draft]) -> Vec<(&str, &str)> {
         .iter()
         .map(|draft| match draft {
             Draft::ContextEdit { target, replacement } => (target.as_str(), replacement.as_deref().unwrap_or("omitted")),
-            Draft::Custom { .. } => panic!("one record"),
+            _ => panic!("one record"),
         })
         .collect()
 }

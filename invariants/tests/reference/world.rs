@@ -148,6 +148,9 @@ impl World {
         for draft in drafts {
             match draft {
                 Draft::Custom { custom_type, data } => self.entry(&format!(r#""type":"custom","customType":"{custom_type}","data":{data}"#)),
+                Draft::CustomMessage { custom_type, content } => {
+                    self.entry(&format!(r#""type":"custom_message","customType":"{custom_type}","display":true,"content":{content}"#))
+                }
                 Draft::ContextEdit { target, replacement } => {
                     let replacement = replacement.as_ref().map_or("null".to_owned(), |content| format!(r#"{{"content":{content}}}"#));
                     self.entry(&format!(r#""type":"context_edit","targetId":{},"replacement":{replacement}"#, json(target)))

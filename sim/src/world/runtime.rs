@@ -93,7 +93,8 @@ impl World<'_> {
         self.probes.hit("decision compared with the reference");
         let expected = reference::decide(self.host.branch(), &self.settings, self.model.context_window, moment);
         let ours = match decision {
-            Decision::Quiet | Decision::Notice { .. } => Verdict::Quiet,
+            Decision::Quiet => Verdict::Quiet,
+            Decision::Notice { .. } => Verdict::Notice,
             Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
             Decision::Recovery(recovery) => Verdict::Recovery {
                 drafts: recovery.drafts.clone(),
@@ -102,6 +103,7 @@ impl World<'_> {
             },
             Decision::Commit(commit) => Verdict::Commit {
                 trigger: commit.trigger.name().into(),
+                refolded: commit.refolded,
                 drafts: commit.drafts.clone(),
                 left: commit.left,
                 before: commit.before,
@@ -248,12 +250,13 @@ impl World<'_> {
 /// Where two verdicts differ first.
 fn tell_apart(expected: &Verdict, seen: &Verdict) -> (String, String) {
     let short = |verdict: &Verdict| match verdict {
-        Verdict::Commit { trigger, drafts, left, before, target, after } => {
+        Verdict::Commit { trigger, drafts, left, before, target, after, .. } => {
             format!("a commit by {trigger} of {} drafts and {left} left, {before} to {after} of {target}", drafts.len())
         }
         Verdict::Recovery { drafts, left, deferral } => format!("recovery of {} drafts and {left} left, {deferral:?}", drafts.len()),
         Verdict::Deferred(reason) => format!("deferred: {reason}"),
         Verdict::Quiet => "quiet".to_owned(),
+        Verdict::Notice => "a notice".to_owned(),
     };
     let drafts = |verdict: &Verdict| match verdict {
         Verdict::Commit { drafts, .. } | Verdict::Recovery { drafts, .. } => drafts.clone(),
