@@ -154,7 +154,7 @@ fn written(session: &Session, call: &str) -> String {
     let reply = carried_out(session, call);
     let data = reply.drafts.iter().map(|draft| match draft {
         Draft::Custom { custom_type, data } => format!("\n  {custom_type} {data}"),
-        Draft::ContextEdit { .. } => panic!("nothing shown changes"),
+        Draft::CustomMessage { .. } | Draft::ContextEdit { .. } => panic!("nothing shown changes"),
     });
     format!("{call}\n{}{}", reply.text, data.collect::<String>())
 }
