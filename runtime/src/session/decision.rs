@@ -58,7 +58,7 @@ pub enum Moment {
     TurnEnd,
     /// The agent is about to settle.
     Settling,
-    /// A request is about to leave and there was no boundary since the branch grew.
+    /// A request is about to leave and there was no boundary since the branch grew, or the record that one asked for never came onto the branch.
     Request,
     /// The provider refused the last request for its size.
     Refused,

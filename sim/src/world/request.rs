@@ -44,7 +44,14 @@ impl World<'_> {
     /// The last moment before a request leaves: what came since the last boundary may need room, and what finds none must not be sent.
     fn may_leave(&mut self) -> Outcome<bool> {
         let commits = self.report.commits;
-        self.boundary(Moment::Request)?;
+        loop {
+            let fate = (self.crash, self.drops);
+            self.boundary(Moment::Request)?;
+            if fate == (self.crash, self.drops) {
+                break;
+            }
+            // The process died, or somebody dropped its entries: who sends the request is asked again.
+        }
         self.probes.when("commit before a request", self.report.commits > commits);
         if self.saboteur.as_ref().is_some_and(Saboteur::sends_all_the_same) || self.over_the_fence().is_none() {
             self.stopped = 0;
