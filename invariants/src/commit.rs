@@ -181,6 +181,11 @@ impl Folds {
         Some(all)
     }
 
+    /// Every entry that some fold hides, by its position.
+    pub fn originals(&self) -> impl Iterator<Item = usize> + '_ {
+        self.owner.keys().copied()
+    }
+
     /// Whether an entry is a part of a fold, or carries a placeholder.
     pub fn touches(&self, at: usize) -> bool {
         self.owner.contains_key(&at) || self.known.values().any(|known| known.carrier == at)

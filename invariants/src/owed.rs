@@ -96,7 +96,8 @@ pub const OWED: [Owed; 19] = [
             "first-show clip of a blacklisted result",
         ],
     },
-    // A crash after any draft leaves a session that opens, pairs calls and results with the overlay, and is lossless.
+    // A crash after any draft leaves a session that opens, pairs calls and results with the overlay, and is lossless; every folded
+    // original has a sound second copy, or a person was told that it has none.
     Owed {
         invariant: "durable",
         tier: Tier::Sampled,
@@ -108,6 +109,9 @@ pub const OWED: [Owed; 19] = [
             "recovery of promised edits",
             "commit spread over boundaries",
             "promise ended by a foreign edit",
+            "second copy refused",
+            "second copy repaired",
+            "second copies looked at again",
         ],
     },
     Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },

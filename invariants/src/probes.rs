@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 78] = [
+pub const PROBES: [&str; 88] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -67,6 +67,16 @@ pub const PROBES: [&str; 78] = [
     "fork into a commit",
     "fold recovered",
     "fold recovered from the store",
+    "disk: no space left",
+    "disk: write error",
+    "disk: read error",
+    "disk: short write",
+    "disk: torn write",
+    "disk: lost sync",
+    "disk: rot",
+    "second copy refused",
+    "second copy repaired",
+    "second copies looked at again",
     "prefix of drafts validated",
     "decision compared with the reference",
     "reopened session compared",

@@ -3,8 +3,11 @@
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName};
 use fold_runtime::journal::{Digest, Entry};
-use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Session, Trigger};
-use std::collections::BTreeSet;
+use fold_runtime::ports::{ObjectStore, StoreError};
+use fold_runtime::session::{
+    COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Saved, Session, Trigger,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An endless turn: one question, then batches of one result of `bytes` each. No usage: the estimate alone must fire.
 fn endless(batches: usize, bytes: usize) -> Vec<Entry> {
@@ -479,4 +482,68 @@ fn sizes_that_no_line_has_are_no_record() {
         let session = open(&forged(&branch, &[], &format!("{{\"target\":\"r0\",\"sha256\":\"{digest}\",{sizes}}}")));
         assert_eq!((session.unwritten(), session.fence().is_ok()), (0, true));
     }
+}
+
+/// A store that refuses every write while it is full.
+#[derive(Default)]
+struct Copies {
+    kept: BTreeMap<Digest, Vec<u8>>,
+    full: bool,
+}
+
+impl ObjectStore for Copies {
+    fn put(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.full {
+            return Err(StoreError("no space left on device".into()));
+        }
+        self.kept.insert(digest, bytes.to_vec());
+        Ok(())
+    }
+    fn get(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.kept.get(&digest).cloned())
+    }
+}
+
+#[test]
+fn a_store_that_takes_nothing_is_a_warning_and_is_asked_again() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    let mut session = open(&branch);
+    let mut store = Copies { full: true, ..Copies::default() };
+    let refused = session.save(&mut store);
+    assert_eq!((refused.left, refused.written), (7, 0));
+    let warning = refused.warning().expect("a warning");
+    assert!(warning.contains("7 folded originals") && warning.contains("no space left on device"), "{warning}");
+    store.full = false;
+    let taken = session.save(&mut store);
+    assert_eq!((taken.left, taken.written, taken.warning()), (0, 7, None));
+    assert_eq!(session.save(&mut store), Saved::default(), "nothing is left to be offered");
+    assert_eq!(open(&branch).save(&mut store), Saved { found: 7, ..Saved::default() });
+}
+
+#[test]
+fn a_damaged_second_copy_is_written_again_from_the_journal_and_named() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    let mut session = open(&branch);
+    let mut store = Copies::default();
+    session.save(&mut store);
+    store.kept.get_mut(&branch[2].digest()).expect("a copy").pop();
+    store.kept.remove(&branch[4].digest());
+    let healed = session.heal(&mut store);
+    assert_eq!((healed.found, healed.written, &healed.repaired[..], healed.left), (5, 1, &["r0".to_owned()][..], 0));
+    assert!(healed.warning().is_some_and(|warning| warning.contains("r0")));
+    assert_eq!(store.kept[&branch[2].digest()], branch[2].line().as_bytes());
+}
+
+#[test]
+fn what_the_journal_lost_is_not_written_over_the_copy_that_still_has_it() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    let mut store = Copies::default();
+    open(&branch).save(&mut store);
+    let kept = store.kept.clone();
+    branch[2] = Entry::parse(&branch[2].line().replace("\"text\":\"0 x", "\"text\":\"0 y")).expect("an entry");
+    open(&branch).heal(&mut store);
+    assert!(store.kept == kept);
 }

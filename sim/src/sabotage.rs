@@ -3,10 +3,12 @@
 //! A harness that has not been seen to fail proves nothing. Each bug here imitates one that a context manager could have, and a
 //! test proves that the simulator finds it; nothing has to be rebuilt for that.
 
+use fold_models::store::MemoryStore;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::clip_content;
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
-use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Draft, Moment, Session, Trigger};
+use fold_runtime::ports::{ObjectStore, StoreError};
+use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Draft, Moment, Original, RecoverError, Session, Trigger};
 use fold_runtime::window::Size;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,11 +62,15 @@ pub enum Sabotage {
     RetiresUnread,
     /// What another extension edits is put right again and again.
     Fights,
+    /// A second copy that stands in for the journal is given back unchecked.
+    UncheckedCopy,
+    /// A second copy that the disk refused is taken for written.
+    TakenForSaved,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 23] = [
+    pub const ALL: [(Sabotage, &'static str); 25] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -88,6 +94,8 @@ impl Sabotage {
         (Sabotage::PinEdits, "pin-edits"),
         (Sabotage::RetiresUnread, "retires-unread"),
         (Sabotage::Fights, "fights"),
+        (Sabotage::UncheckedCopy, "unchecked-copy"),
+        (Sabotage::TakenForSaved, "taken-for-saved"),
     ];
 }
 
@@ -244,6 +252,19 @@ impl Saboteur {
         Some(Draft::ContextEdit { target: result.id().to_owned(), replacement: Some("[{\"type\":\"text\",\"text\":\"marked\"}]".to_owned()) })
     }
 
+    /// Whether a write that the disk refused is taken for done.
+    pub fn takes_for_saved(&self) -> bool {
+        self.what == Sabotage::TakenForSaved
+    }
+
+    /// The second copy that is given back unchecked where the runtime refuses.
+    pub fn gives_unchecked(&self, given: &Result<Vec<Original>, RecoverError>, branch: &[Entry], store: &MemoryStore) -> Option<Vec<Original>> {
+        let (Sabotage::UncheckedCopy, Err(RecoverError::Damaged { entry, .. })) = (self.what, given) else { return None };
+        let digest = branch.iter().find(|other| other.id() == entry)?.digest();
+        let line = String::from_utf8(store.get(digest).ok()??).ok()?;
+        Some(vec![Original { id: entry.clone(), line, from_store: true }])
+    }
+
     fn tamper(&self, commit: &mut Commit, branch: &[Entry]) {
         let drafts = &mut commit.drafts;
         let untouched =
@@ -308,9 +329,35 @@ impl Saboteur {
             | Sabotage::ClipsHeld
             | Sabotage::PinEdits
             | Sabotage::RetiresUnread
-            | Sabotage::Fights => return,
+            | Sabotage::Fights
+            | Sabotage::UncheckedCopy
+            | Sabotage::TakenForSaved => return,
         }
         seal(drafts);
+    }
+}
+
+/// A store as a careless host sees it: whatever it was asked to do, it did.
+pub(crate) struct Careless<'a> {
+    store: &'a mut MemoryStore,
+    taken: BTreeMap<Digest, Vec<u8>>,
+}
+
+impl<'a> Careless<'a> {
+    pub fn of(store: &'a mut MemoryStore) -> Self {
+        Careless { store, taken: BTreeMap::new() }
+    }
+}
+
+impl ObjectStore for Careless<'_> {
+    fn put(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
+        let _ = self.store.put(digest, bytes);
+        self.taken.insert(digest, bytes.to_vec());
+        Ok(())
+    }
+
+    fn get(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.taken.get(&digest).cloned().or_else(|| self.store.get(digest).ok().flatten()))
     }
 }
 

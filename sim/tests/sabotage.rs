@@ -135,6 +135,16 @@ fn a_foreign_edit_that_is_fought_is_caught() {
     assert_caught(Sabotage::Fights, &["band", "conservation", "attributed"]);
 }
 
+#[test]
+fn a_damaged_second_copy_that_is_given_back_is_caught() {
+    assert_caught(Sabotage::UncheckedCopy, &["lossless"]);
+}
+
+#[test]
+fn a_refused_write_that_is_taken_for_done_is_caught() {
+    assert_caught(Sabotage::TakenForSaved, &["durable"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -160,6 +170,8 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::ForgetsUnmark, Profile::Swarm, 0..600, &["held"]),
         (Sabotage::ClipsHeld, Profile::Swarm, 0..600, &["held", "conservation"]),
         (Sabotage::RetiresUnread, Profile::Swarm, 0..600, &["conservation", "held"]),
+        (Sabotage::UncheckedCopy, Profile::Swarm, 0..200, &["lossless"]),
+        (Sabotage::TakenForSaved, Profile::Swarm, 0..200, &["durable"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

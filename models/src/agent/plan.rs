@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::text::Shape;
+use crate::store::Fault;
 
 /// The format a plan is written in.
 pub const SCHEMA: u32 = 1;
@@ -230,6 +231,16 @@ pub enum Op {
         /// Whether it does from here on.
         reported: bool,
     },
+    /// The disk that keeps the second copies goes wrong from here on, or is sound again.
+    Disk {
+        /// What is wrong with it.
+        fault: Option<Fault>,
+    },
+    /// A second copy rots.
+    Rot {
+        /// Which of all that there are, counted round.
+        nth: u32,
+    },
 }
 
 /// What an agent does with the policy's own tool.
@@ -418,7 +429,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 21] = [
         "user",
         "answer",
         "idle",
@@ -438,6 +449,8 @@ impl Op {
         "dropDrafts",
         "ask",
         "act",
+        "disk",
+        "rot",
     ];
 
     /// The kind of op, as a plan names it.
@@ -462,6 +475,8 @@ impl Op {
             Op::DropDrafts => "dropDrafts",
             Op::Ask => "ask",
             Op::Act { .. } => "act",
+            Op::Disk { .. } => "disk",
+            Op::Rot { .. } => "rot",
         }
     }
 
@@ -487,7 +502,9 @@ impl Op {
             | Op::Crash { .. }
             | Op::DropDrafts
             | Op::Ask
-            | Op::Act { .. } => 0,
+            | Op::Act { .. }
+            | Op::Disk { .. }
+            | Op::Rot { .. } => 0,
         }
     }
 }

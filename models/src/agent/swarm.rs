@@ -10,6 +10,7 @@
 use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, Verb, World};
 use crate::agent::stream::Stream;
 use crate::agent::text::Shape;
+use crate::store::Fault;
 use serde_json::{Map, Value, json};
 
 macro_rules! features {
@@ -38,6 +39,8 @@ features! {
     Crash DropDrafts Ask
     // of an agent that tends its window
     Peeks Pins Marks
+    // of the disk that keeps second copies
+    Disk
 }
 
 use Feature as F;
@@ -336,7 +339,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 19] = [
+        const RATES: [(Feature, u64); 20] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -356,6 +359,7 @@ impl Session {
             (F::Peeks, 25),
             (F::Pins, 30),
             (F::Marks, 25),
+            (F::Disk, 20),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -406,6 +410,8 @@ impl Session {
                 let bytes = if verb == Verb::Peek { stream.size(1_024, 128_000) } else { stream.size(4, 3_000) };
                 Op::Act { verb, nth: back - 1, text: self.text(feature, bytes, Shape::Prose) }
             }
+            F::Disk if yes => Op::Rot { nth: back - 1 },
+            F::Disk => Op::Disk { fault: *stream.pick(&[&[None], &Fault::ALL.map(Some)[..]].concat()) },
             other => unreachable!("{other:?} is no event"),
         }
     }

@@ -31,7 +31,7 @@ mod view;
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
-pub use recovery::{Original, RecoverError};
+pub use recovery::{Original, RecoverError, Saved};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
 pub use view::{FoldView, Mark, Origin, Place};
@@ -72,7 +72,7 @@ pub struct Session {
     words: Size,
     /// What was appended since the last commit record; `None` before the first.
     since_commit: Option<Size>,
-    /// Folded originals that no store was offered yet.
+    /// Folded originals of which no second copy is known.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
 }

@@ -18,6 +18,7 @@ impl World<'_> {
     pub(super) fn resume(&mut self) -> Outcome {
         self.catch_up()?;
         self.reopened("resume")?;
+        self.process_ends();
         self.open()
     }
 

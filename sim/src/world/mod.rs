@@ -10,6 +10,7 @@
 //! | `request` | what leaves, whether it is taken, what comes back |
 //! | `runtime` | the boundary, and the checks of what is decided and given back |
 //! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
+//! | `copies` | second copies on a disk that goes wrong |
 //! | `agent` | the policy's own tool, as an agent uses it |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
@@ -32,7 +33,7 @@ use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
 use fold_models::wire::{Chain, Rule};
 use fold_runtime::config::Settings;
-use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::journal::{Digest, Entry, Kind};
 use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Moment, Session, Trigger};
 use serde::Serialize;
@@ -41,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 mod agent;
+mod copies;
 mod host;
 mod recording;
 mod request;
@@ -150,6 +152,8 @@ struct World<'p> {
     /// Entries of the branch the runtime has seen.
     seen: usize,
     store: MemoryStore,
+    /// Second copies that rotted since they were looked at last.
+    rotted: BTreeSet<Digest>,
     folds: Folds,
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
@@ -230,6 +234,7 @@ impl<'p> World<'p> {
             session,
             seen: 0,
             store: MemoryStore::default(),
+            rotted: BTreeSet::new(),
             folds: Folds::default(),
             recovered: BTreeSet::new(),
             changes: Vec::new(),
@@ -366,6 +371,8 @@ impl<'p> World<'p> {
             Op::SetUsage { reported } => self.reports_usage = *reported,
             Op::Crash { after } => self.crash = Some(*after),
             Op::DropDrafts => self.drops = true,
+            Op::Disk { fault } => self.store.fail(*fault),
+            Op::Rot { nth } => self.rot(*nth),
             Op::Ask => self.boundary(Moment::Asked)?,
             Op::Act { verb, nth, text } => {
                 self.acts(*verb, *nth, *text)?;
@@ -435,6 +442,7 @@ impl<'p> World<'p> {
             self.same_window()?;
             self.reopened("resume")?;
         }
+        self.healed()?;
         self.second_copies()
     }
 

@@ -283,7 +283,10 @@ impl World<'_> {
     pub(super) fn turn_end(&mut self) -> Outcome {
         match self.arm {
             Arm::None => Ok(()),
-            Arm::Fold => self.boundary(Moment::TurnEnd),
+            Arm::Fold => {
+                self.boundary(Moment::TurnEnd)?;
+                self.save()
+            }
             Arm::Native => {
                 // A person on a small window sets the reserve in proportion.
                 let reserve = RESERVE.min(self.model.context_window / 5);

@@ -6,7 +6,6 @@ use fold_invariants::commit::Folds;
 use fold_invariants::probes::PROBES;
 use fold_invariants::reference::{self, Verdict};
 use fold_models::agent::Density;
-use fold_runtime::journal::Entry;
 use fold_runtime::session::{Commit, Decision, Moment, Session, Trigger};
 use sha2::Digest as _;
 
@@ -154,11 +153,13 @@ impl World<'_> {
 
     pub(super) fn gives_back(&mut self, id: &str) -> Outcome {
         let Some(session) = &self.session else { return Ok(()) };
-        let originals = session.recover(id, None).map_err(|error| Broken::new("lossless", format!("fold {id} whole"), error.to_string()))?;
+        let originals =
+            session.recover(id, Some(&self.store)).map_err(|error| Broken::new("lossless", format!("fold {id} whole"), error.to_string()))?;
         let hidden = self.folds.hidden(id).unwrap_or_default();
         let lines: Vec<&str> = hidden.iter().map(|&at| self.host.branch()[at].line()).collect();
         let given: Vec<&str> = originals.iter().map(|original| original.line.as_str()).collect();
-        if lines.is_empty() || lines != given {
+        // The journal has them, whatever has become of the disk.
+        if lines.is_empty() || lines != given || originals.iter().any(|original| original.from_store) {
             return Err(Broken::new(
                 "lossless",
                 format!("the {} lines fold {id} hides", lines.len()),
@@ -205,41 +206,9 @@ impl World<'_> {
         let host = &self.host;
         self.folds = Folds::read(host.branch(), &|id| host.position(id));
         self.recovered = self.session.iter().flat_map(Session::folds).map(|(id, _)| id.to_owned()).collect();
+        self.rotted.clear();
+        self.save()?;
         self.lay_over()
-    }
-
-    /// A journal that lost a line gives it back from the store.
-    pub(super) fn second_copies(&mut self) -> Outcome {
-        let Some(fold) = self.recovered.iter().next().filter(|_| self.deep).cloned() else { return Ok(()) };
-        let Some(&lost) = self.folds.hidden(&fold).unwrap_or_default().first() else { return Ok(()) };
-        let original = self.host.branch()[lost].line().to_owned();
-        let mut branch = self.host.branch().to_vec();
-        // What the runtime was never offered (a fold made before a fork, say) is offered when it opens the journal.
-        let mut session =
-            Session::open(&branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
-        self.store.fail(Some("no space left on device"));
-        if session.save(&mut self.store).is_ok() {
-            return Err(Broken::new("lossless", "a store that refuses is heard", "nothing was said"));
-        }
-        self.store.fail(None);
-        session.save(&mut self.store).map_err(|error| Broken::new("lossless", "what was refused is offered again", error.to_string()))?;
-        let damaged = original.replacen('{', "{\"damaged\":true,", 1);
-        branch[lost] = Entry::parse(&damaged).map_err(|error| Broken::new("lossless", "a line", error.to_string()))?;
-        let session =
-            Session::open(&branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
-        if session.recover(&fold, None).is_ok() {
-            return Err(Broken::new("lossless", "a damaged original is noticed", "it was given back"));
-        }
-        let given = session.recover(&fold, Some(&self.store)).map_err(|error| Broken::new("lossless", "the second copy", error.to_string()))?;
-        if !given.iter().any(|one| one.from_store && one.line == original) {
-            return Err(Broken::new("lossless", "the second copy of the damaged line", "another line"));
-        }
-        self.store.damage(self.host.branch()[lost].digest(), |bytes| bytes.push(b' '));
-        if session.recover(&fold, Some(&self.store)).is_ok() {
-            return Err(Broken::new("lossless", "a damaged second copy is noticed", "it was given back"));
-        }
-        self.probes.hit("fold recovered from the store");
-        Ok(())
     }
 }
 

@@ -50,6 +50,7 @@ impl World<'_> {
     /// After writing: the live session reads what was written, or a new one opens the journal.
     fn read_back(&mut self) -> Outcome {
         if std::mem::take(&mut self.died) {
+            self.process_ends();
             let folds = self.folds.clone();
             let recovered = self.recovered.clone();
             self.open()?;
@@ -103,10 +104,7 @@ impl World<'_> {
         if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
         }
-        if let Some(session) = &mut self.session {
-            session.save(&mut self.store).map_err(|error| Broken::new("lossless", "a sound store keeps what it is given", error.to_string()))?;
-        }
-        Ok(())
+        self.save()
     }
 
     /// Every edit that the record at a position promises, with its content: as it was written, or as the overlay shows it.
