@@ -60,7 +60,7 @@ pub struct Owed {
 }
 
 /// Every invariant of this slice.
-pub const OWED: [Owed; 19] = [
+pub const OWED: [Owed; 20] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
     Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
     Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
@@ -113,6 +113,13 @@ pub const OWED: [Owed; 19] = [
             "second copy repaired",
             "second copies looked at again",
         ],
+    },
+    // After an internal error the window stays as it is until a person's commit, or until the session is opened again.
+    Owed {
+        invariant: "suspension",
+        tier: Tier::Step,
+        arms: &[Arm::Fold],
+        probes: &["deferred: suspended", "compaction while suspended", "suspension ended by a person", "suspension ended by opening the session"],
     },
     Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },

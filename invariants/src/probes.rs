@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 88] = [
+pub const PROBES: [&str; 93] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -30,6 +30,7 @@ pub const PROBES: [&str; 88] = [
     "deferred: nothing ripe",
     "deferred: nothing but held",
     "deferred: below the floor",
+    "deferred: suspended",
     "tool fold",
     "span fold",
     "consolidation",
@@ -77,6 +78,10 @@ pub const PROBES: [&str; 88] = [
     "second copy refused",
     "second copy repaired",
     "second copies looked at again",
+    "suspended with folds in the window",
+    "compaction while suspended",
+    "suspension ended by a person",
+    "suspension ended by opening the session",
     "prefix of drafts validated",
     "decision compared with the reference",
     "reopened session compared",

@@ -44,7 +44,8 @@ fn most_edits(moment: Moment, entries: usize) -> usize {
 pub enum Verdict {
     /// Below the trigger.
     Quiet,
-    /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held` or `below the floor`.
+    /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held`, `below the floor` or
+    /// `suspended`.
     Deferred(String),
     /// Nothing is decided, but promised edits are written.
     Recovery {
@@ -102,6 +103,21 @@ pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment
         Err(deferral) if edits.len() > 0 => Verdict::Recovery { drafts: edits.collect(), left, deferral: deferral.map(str::to_owned) },
         Err(Some(deferral)) => Verdict::Deferred(deferral.into()),
         Err(None) => Verdict::Quiet,
+    }
+}
+
+/// The verdict while folding is suspended, which no branch tells.
+///
+/// # Panics
+/// Like [`decide`].
+pub fn decide_suspended(branch: &[Entry], settings: &Settings, window: u64, moment: Moment) -> Verdict {
+    if moment == Moment::Asked {
+        return decide(branch, settings, window, moment);
+    }
+    let band = Band::new(settings, window).expect("a budget worth managing");
+    match View::of(branch, settings, band, Meter::of(branch)).trigger(moment) {
+        Err(None) => Verdict::Quiet,
+        Ok(_) | Err(Some(_)) => Verdict::Deferred("suspended".into()),
     }
 }
 

@@ -547,3 +547,35 @@ fn what_the_journal_lost_is_not_written_over_the_copy_that_still_has_it() {
     open(&branch).heal(&mut store);
     assert!(store.kept == kept);
 }
+
+#[test]
+fn after_an_internal_error_nothing_is_done_unasked_until_a_commit_that_a_person_asked_for() {
+    let mut branch = endless(8, 8_000);
+    let mut session = open(&branch);
+    let would = session.boundary(Moment::Asked);
+    assert!(session.suspend("the bridge caught a panic").is_some_and(|told| told.contains("the bridge caught a panic")));
+    assert_eq!(session.suspend("once more"), None, "a person is told once");
+    for moment in [Moment::TurnEnd, Moment::Settling, Moment::Refused] {
+        assert_eq!(session.boundary(moment), Decision::Deferred(Deferral::Suspended));
+    }
+    assert_eq!((session.boundary(Moment::Request), session.fence()), (Decision::Quiet, Ok(())));
+    assert_eq!(session.boundary(Moment::Asked), would);
+    assert!(matches!(open(&branch).boundary(Moment::TurnEnd), Decision::Commit(_)), "a session that is opened again knows nothing of it");
+    let Decision::Commit(asked) = would else { panic!("a commit, not {would:?}") };
+    let record = written(&asked.drafts).remove(0);
+    session.observe(&record);
+    assert_eq!(session.suspended(), None);
+    branch.push(record);
+    assert_eq!(session.boundary(Moment::TurnEnd), open(&branch).boundary(Moment::TurnEnd));
+}
+
+#[test]
+fn a_suspended_session_shows_what_was_promised_and_writes_none_of_it() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts).into_iter().take(1));
+    let mut session = open(&branch);
+    let overlay: Vec<String> = session.overlay().into_iter().map(|(id, _)| id.to_owned()).collect();
+    session.suspend("an error");
+    assert_eq!(session.overlay().into_iter().map(|(id, _)| id).collect::<Vec<_>>(), overlay);
+    assert!(!overlay.is_empty() && session.boundary(Moment::TurnEnd) == Decision::Quiet);
+}

@@ -8,7 +8,7 @@ use fold_runtime::config::Settings;
 use fold_runtime::fold::clip_content;
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
 use fold_runtime::ports::{ObjectStore, StoreError};
-use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Draft, Moment, Original, RecoverError, Session, Trigger};
+use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Deferral, Draft, Moment, Original, RecoverError, Session, Trigger};
 use fold_runtime::window::Size;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,11 +66,15 @@ pub enum Sabotage {
     UncheckedCopy,
     /// A second copy that the disk refused is taken for written.
     TakenForSaved,
+    /// Folding goes on while it is suspended.
+    FoldsSuspended,
+    /// A commit that a person asked for does not end a suspension.
+    SuspendsForEver,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 25] = [
+    pub const ALL: [(Sabotage, &'static str); 27] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -96,6 +100,8 @@ impl Sabotage {
         (Sabotage::Fights, "fights"),
         (Sabotage::UncheckedCopy, "unchecked-copy"),
         (Sabotage::TakenForSaved, "taken-for-saved"),
+        (Sabotage::FoldsSuspended, "folds-suspended"),
+        (Sabotage::SuspendsForEver, "suspends-for-ever"),
     ];
 }
 
@@ -171,6 +177,9 @@ impl Saboteur {
                     Ok(Decision::Commit(commit)) => Decision::Commit(commit),
                     _ => honest,
                 }
+            }
+            (Sabotage::FoldsSuspended, honest @ Decision::Deferred(Deferral::Suspended)) => {
+                Session::open(branch, settings, window).map_or(honest, |session| session.boundary(moment))
             }
             (Sabotage::RetiresUnread, Decision::Quiet) => {
                 let read = Entry::parse(READ).expect("an answer");
@@ -257,6 +266,11 @@ impl Saboteur {
         self.what == Sabotage::TakenForSaved
     }
 
+    /// Whether a suspension outlasts what ends it.
+    pub fn suspends_for_ever(&self) -> bool {
+        self.what == Sabotage::SuspendsForEver
+    }
+
     /// The second copy that is given back unchecked where the runtime refuses.
     pub fn gives_unchecked(&self, given: &Result<Vec<Original>, RecoverError>, branch: &[Entry], store: &MemoryStore) -> Option<Vec<Original>> {
         let (Sabotage::UncheckedCopy, Err(RecoverError::Damaged { entry, .. })) = (self.what, given) else { return None };
@@ -331,7 +345,9 @@ impl Saboteur {
             | Sabotage::RetiresUnread
             | Sabotage::Fights
             | Sabotage::UncheckedCopy
-            | Sabotage::TakenForSaved => return,
+            | Sabotage::TakenForSaved
+            | Sabotage::FoldsSuspended
+            | Sabotage::SuspendsForEver => return,
         }
         seal(drafts);
     }

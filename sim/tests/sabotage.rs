@@ -145,6 +145,16 @@ fn a_refused_write_that_is_taken_for_done_is_caught() {
     assert_caught(Sabotage::TakenForSaved, &["durable"]);
 }
 
+#[test]
+fn folding_that_goes_on_while_it_is_suspended_is_caught() {
+    assert_caught(Sabotage::FoldsSuspended, &["suspension"]);
+}
+
+#[test]
+fn a_suspension_that_a_person_cannot_end_is_caught() {
+    assert_caught(Sabotage::SuspendsForEver, &["suspension"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -172,6 +182,8 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::RetiresUnread, Profile::Swarm, 0..600, &["conservation", "held"]),
         (Sabotage::UncheckedCopy, Profile::Swarm, 0..200, &["lossless"]),
         (Sabotage::TakenForSaved, Profile::Swarm, 0..200, &["durable"]),
+        (Sabotage::FoldsSuspended, Profile::Swarm, 0..600, &["suspension"]),
+        (Sabotage::SuspendsForEver, Profile::Swarm, 0..600, &["suspension"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

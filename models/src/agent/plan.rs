@@ -241,6 +241,8 @@ pub enum Op {
         /// Which of all that there are, counted round.
         nth: u32,
     },
+    /// The host reports an internal error of the policy.
+    Fail,
 }
 
 /// What an agent does with the policy's own tool.
@@ -429,7 +431,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 21] = [
+    pub const NAMES: [&'static str; 22] = [
         "user",
         "answer",
         "idle",
@@ -451,6 +453,7 @@ impl Op {
         "act",
         "disk",
         "rot",
+        "fail",
     ];
 
     /// The kind of op, as a plan names it.
@@ -477,6 +480,7 @@ impl Op {
             Op::Act { .. } => "act",
             Op::Disk { .. } => "disk",
             Op::Rot { .. } => "rot",
+            Op::Fail => "fail",
         }
     }
 
@@ -504,7 +508,8 @@ impl Op {
             | Op::Ask
             | Op::Act { .. }
             | Op::Disk { .. }
-            | Op::Rot { .. } => 0,
+            | Op::Rot { .. }
+            | Op::Fail => 0,
         }
     }
 }

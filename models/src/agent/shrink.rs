@@ -162,7 +162,7 @@ fn plainer_ops(op: &Op) -> Vec<Op> {
         Op::Crash { after } => smaller(u64::from(*after)).map(|after| Op::Crash { after: short(after) }).collect(),
         Op::Disk { fault: Some(_) } => vec![Op::Disk { fault: None }],
         Op::Rot { nth } => smaller(u64::from(*nth)).map(|nth| Op::Rot { nth: short(nth) }).collect(),
-        Op::Disk { fault: None } | Op::ModelSwitch { .. } | Op::Resume | Op::SetUsage { .. } | Op::DropDrafts | Op::Ask => Vec::new(),
+        Op::Disk { fault: None } | Op::ModelSwitch { .. } | Op::Resume | Op::SetUsage { .. } | Op::DropDrafts | Op::Ask | Op::Fail => Vec::new(),
     }
 }
 

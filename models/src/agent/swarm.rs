@@ -39,8 +39,8 @@ features! {
     Crash DropDrafts Ask
     // of an agent that tends its window
     Peeks Pins Marks
-    // of the disk that keeps second copies
-    Disk
+    // of the disk that keeps second copies, and of the policy itself
+    Disk Fail
 }
 
 use Feature as F;
@@ -339,7 +339,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 20] = [
+        const RATES: [(Feature, u64); 21] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -360,6 +360,7 @@ impl Session {
             (F::Pins, 30),
             (F::Marks, 25),
             (F::Disk, 20),
+            (F::Fail, 120),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -410,6 +411,7 @@ impl Session {
                 let bytes = if verb == Verb::Peek { stream.size(1_024, 128_000) } else { stream.size(4, 3_000) };
                 Op::Act { verb, nth: back - 1, text: self.text(feature, bytes, Shape::Prose) }
             }
+            F::Fail => Op::Fail,
             F::Disk if yes => Op::Rot { nth: back - 1 },
             F::Disk => Op::Disk { fault: *stream.pick(&[&[None], &Fault::ALL.map(Some)[..]].concat()) },
             other => unreachable!("{other:?} is no event"),

@@ -175,6 +175,8 @@ pub enum Deferral {
     NothingButHeld,
     /// All marks together free less than 2% of the budget.
     BelowFloor,
+    /// Nothing is done unasked after an internal error.
+    Suspended,
 }
 
 impl Deferral {
@@ -186,6 +188,7 @@ impl Deferral {
             Deferral::NothingRipe => "nothing ripe",
             Deferral::NothingButHeld => "nothing but held",
             Deferral::BelowFloor => "below the floor",
+            Deferral::Suspended => "suspended",
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | `repairs` | what another extension tore apart is put together once |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
+//! | `suspension` | nothing is done unasked after an internal error |
 //! | `choice` | what a decision may be about: what an id names, what pins take |
 //! | `view` | its folds, marks and entries, to be read |
 
@@ -26,6 +27,7 @@ mod recovery;
 mod repairs;
 mod shortfall;
 mod status;
+mod suspension;
 mod view;
 
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
@@ -75,6 +77,8 @@ pub struct Session {
     /// Folded originals of which no second copy is known.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
+    /// Why nothing is done unasked. No journal tells; a session that is opened again does not know it.
+    suspended: Option<String>,
 }
 
 impl Session {
@@ -104,6 +108,7 @@ impl Session {
             since_commit: None,
             unsaved: Vec::new(),
             last_answer: None,
+            suspended: None,
         };
         for entry in branch {
             session.observe(entry);
@@ -277,6 +282,9 @@ impl Session {
         if matches!(record.trigger.as_str(), "band" | "person") {
             self.end_withdrawals();
         }
+        if record.trigger == Trigger::Person.name() {
+            self.suspended = None;
+        }
     }
 
     /// What a record promises is shown from its place on, whether its edit is there yet or not.
@@ -331,6 +339,9 @@ impl Session {
     /// Decides what to append at this moment. Below the band this costs the same however long the session is; at the band it looks at the
     /// marks.
     pub fn boundary(&self, moment: Moment) -> Decision {
+        if self.suspended.is_some() && moment != Moment::Asked {
+            return self.trigger(moment).map_or(Decision::Quiet, |_| Decision::Deferred(Deferral::Suspended));
+        }
         let limit = moment.edits(self.context.entries.len());
         let decision = self.decide(moment, limit);
         let deferral = match decision {
@@ -354,14 +365,7 @@ impl Session {
         if let Some(edits) = self.torn_batches() {
             return self.without_folds(Trigger::Recovery, before, limit, edits);
         }
-        let fence = self.is_over_fence(before);
-        let trigger = match moment {
-            Moment::Asked => Trigger::Person,
-            Moment::Refused => Trigger::Overflow,
-            _ if fence => Trigger::Fence,
-            Moment::TurnEnd | Moment::Settling if before >= self.band.max_target => Trigger::Band,
-            Moment::TurnEnd | Moment::Settling | Moment::Request => return Decision::Quiet,
-        };
+        let Some(trigger) = self.trigger(moment) else { return Decision::Quiet };
         if trigger == Trigger::Band && self.occupancy.waiting() {
             return Decision::Deferred(Deferral::WaitingForAnswer);
         }
@@ -369,6 +373,18 @@ impl Session {
             return Decision::Deferred(Deferral::Rearm);
         }
         self.commit(before, trigger, limit)
+    }
+
+    /// What a moment asks for, as things stand.
+    fn trigger(&self, moment: Moment) -> Option<Trigger> {
+        let occupancy = self.occupancy.tokens();
+        match moment {
+            Moment::Asked => Some(Trigger::Person),
+            Moment::Refused => Some(Trigger::Overflow),
+            _ if self.is_over_fence(occupancy) => Some(Trigger::Fence),
+            Moment::TurnEnd | Moment::Settling if occupancy >= self.band.max_target => Some(Trigger::Band),
+            Moment::TurnEnd | Moment::Settling | Moment::Request => None,
+        }
     }
 
     fn commit(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
@@ -440,13 +456,13 @@ impl Session {
         self.band.over_fence(tokens, self.occupancy.margin(&self.band))
     }
 
-    /// Whether the next request may leave, overlay and all.
+    /// Whether the next request may leave, overlay and all. While folding is suspended nothing of ours stops one.
     ///
     /// # Errors
     /// [`OverFence`] where it may not: the provider would have no room to answer, or would refuse it. Walks the window.
     pub fn fence(&self) -> Result<(), OverFence> {
         let estimate = self.occupancy.tokens();
-        if !self.is_over_fence(estimate) {
+        if self.suspended.is_some() || !self.is_over_fence(estimate) {
             return Ok(());
         }
         let largest = self.context.in_context().max_by_key(|&at| (self.context.shown[at].weight(), std::cmp::Reverse(at)));

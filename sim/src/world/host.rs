@@ -4,7 +4,7 @@ use super::{Outcome, World, name};
 use fold_invariants::Broken;
 use fold_invariants::window::{Cause, Change};
 use fold_models::agent::Model;
-use fold_models::host::{KEEP_RECENT, Summarize};
+use fold_models::host::{KEEP_RECENT, RESERVE, Summarize};
 use fold_models::price::Used;
 use fold_models::provider;
 use fold_models::shown::Shown;
@@ -20,6 +20,27 @@ impl World<'_> {
         self.reopened("resume")?;
         self.process_ends();
         self.open()
+    }
+
+    /// The host reports an internal error of the runtime: a person is told once, and nothing is done unasked from here on.
+    pub(super) fn fails(&mut self) -> Outcome {
+        self.catch_up()?;
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let told = session.suspend("the plan says so");
+        if told.is_some() == self.suspended {
+            return Err(Broken::new("suspension", "a person is told once", format!("{told:?}")));
+        }
+        self.suspended = true;
+        self.note = format!("{}{}; ", self.note, told.unwrap_or_else(|| "suspended already".to_owned()));
+        self.probes.when("suspended with folds in the window", self.report.commits > 0);
+        Ok(())
+    }
+
+    /// Pi's own compaction by its threshold.
+    pub(super) fn compact_by_threshold(&mut self) -> Outcome {
+        // A person on a small window sets the reserve in proportion.
+        let reserve = RESERVE.min(self.model.context_window / 5);
+        if self.host.over_threshold(self.model.context_window, reserve) { self.compact(true) } else { Ok(()) }
     }
 
     /// An entry so far back, where the branch may be cut: inside a commit's entries as well as anywhere else.

@@ -163,6 +163,8 @@ struct World<'p> {
     crash: Option<u32>,
     drops: bool,
     died: bool,
+    /// Folding is suspended since the host reported an internal error.
+    suspended: bool,
     /// What another extension edited last of what a fold hides or carries.
     fought: Option<String>,
     /// The session was opened from its journal at least once.
@@ -242,6 +244,7 @@ impl<'p> World<'p> {
             crash: None,
             drops: false,
             died: false,
+            suspended: false,
             fought: None,
             reopened: false,
             excused: BTreeSet::new(),
@@ -373,6 +376,7 @@ impl<'p> World<'p> {
             Op::DropDrafts => self.drops = true,
             Op::Disk { fault } => self.store.fail(*fault),
             Op::Rot { nth } => self.rot(*nth),
+            Op::Fail => self.fails()?,
             Op::Ask => self.boundary(Moment::Asked)?,
             Op::Act { verb, nth, text } => {
                 self.acts(*verb, *nth, *text)?;

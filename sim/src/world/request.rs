@@ -6,13 +6,13 @@ use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
 use fold_invariants::window::{Cause, Change, follows};
 use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Stop, body};
-use fold_models::host::{RESERVE, from_scratch};
+use fold_models::host::from_scratch;
 use fold_models::price::Used;
 use fold_models::provider::{usage, usage_json};
 use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::wire::{Rule, WireError, validate};
 use fold_runtime::journal::{Entry, Kind};
-use fold_runtime::session::{Moment, OverFence};
+use fold_runtime::session::{Decision, Moment, OverFence, Session, Trigger};
 use sha2::Digest as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,6 +82,10 @@ impl World<'_> {
     fn within_the_fence(&mut self, tokens: u64) -> Outcome {
         let Some(session) = &self.session else { return Ok(()) };
         let (estimate, margin) = (session.occupancy(), session.margin());
+        if self.suspended {
+            // Nothing of ours stops a request, and Pi recovers from what is refused.
+            return Ok(());
+        }
         if session.band().over_fence(estimate, margin) {
             return Err(Broken::new("fence", "no request over the fence is sent", format!("one of about {estimate} tokens")));
         }
@@ -148,7 +152,7 @@ impl World<'_> {
         let Err(error) = validate(self.host.window()) else { return Ok(()) };
         // Once the host's fault, a message stays it until we rewrite the window.
         let known = (error.entry.clone(), error.rule);
-        if self.excused.contains(&known) || self.excuses(&error) {
+        if self.excused.contains(&known) || self.excuses(&error) || self.waits_for_repair() {
             self.excused.insert(known);
             self.probes.hit("request the host alone made invalid");
             return Ok(());
@@ -158,6 +162,13 @@ impl World<'_> {
             "a request that the provider takes, or one that it would not take without our edits either",
             format!("{error}; {}", self.around(error.index)),
         ))
+    }
+
+    /// Whether what another extension tore apart is put together by nobody, because folding is suspended.
+    fn waits_for_repair(&self) -> bool {
+        let opened = || Session::open(self.host.branch(), &self.settings, self.model.context_window).ok();
+        let repairs = |session: Session| matches!(session.boundary(Moment::Request), Decision::Commit(commit) if commit.trigger == Trigger::Recovery);
+        self.suspended && opened().is_some_and(repairs)
     }
 
     /// The messages around one, in short.
@@ -217,6 +228,11 @@ impl World<'_> {
             Arm::Fold => {
                 let commits = self.report.commits;
                 self.boundary(Moment::Refused)?;
+                if self.suspended {
+                    let before = self.host.branch().len();
+                    self.compact(true)?;
+                    return Ok(self.host.branch().len() > before);
+                }
                 Ok(self.report.commits > commits)
             }
         }
@@ -285,13 +301,14 @@ impl World<'_> {
             Arm::None => Ok(()),
             Arm::Fold => {
                 self.boundary(Moment::TurnEnd)?;
+                if self.suspended {
+                    let before = self.host.branch().len();
+                    self.compact_by_threshold()?;
+                    self.probes.when("compaction while suspended", self.host.branch().len() > before);
+                }
                 self.save()
             }
-            Arm::Native => {
-                // A person on a small window sets the reserve in proportion.
-                let reserve = RESERVE.min(self.model.context_window / 5);
-                if self.host.over_threshold(self.model.context_window, reserve) { self.compact(true) } else { Ok(()) }
-            }
+            Arm::Native => self.compact_by_threshold(),
         }
     }
 

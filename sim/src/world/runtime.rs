@@ -6,7 +6,7 @@ use fold_invariants::commit::Folds;
 use fold_invariants::probes::PROBES;
 use fold_invariants::reference::{self, Verdict};
 use fold_models::agent::Density;
-use fold_runtime::session::{Commit, Decision, Moment, Session, Trigger};
+use fold_runtime::session::{Commit, Decision, Deferral, Moment, Session, Trigger};
 use sha2::Digest as _;
 
 impl World<'_> {
@@ -20,6 +20,13 @@ impl World<'_> {
             Some(saboteur) => saboteur.decides(honest, moment, self.host.branch(), &self.settings, self.model.context_window),
             None => honest,
         };
+        if session.suspended().is_some() != self.suspended {
+            let (expected, seen) = if self.suspended { ("", "not ") } else { ("not ", "") };
+            return Err(Broken::new("suspension", format!("a session that is {expected}suspended"), format!("it is {seen}suspended")));
+        }
+        if self.suspended && moment != Moment::Asked && !matches!(decision, Decision::Quiet | Decision::Deferred(Deferral::Suspended)) {
+            return Err(Broken::new("suspension", "nothing done unasked while suspended", "a decision"));
+        }
         let commits = matches!(decision, Decision::Commit(_));
         let deferral = match &decision {
             Decision::Deferred(deferral) => Some(*deferral),
@@ -88,7 +95,8 @@ impl World<'_> {
             return Ok(());
         }
         self.probes.hit("decision compared with the reference");
-        let expected = reference::decide(self.host.branch(), &self.settings, self.model.context_window, moment);
+        let decides = if self.suspended { reference::decide_suspended } else { reference::decide };
+        let expected = decides(self.host.branch(), &self.settings, self.model.context_window, moment);
         let ours = match decision {
             Decision::Quiet => Verdict::Quiet,
             Decision::Deferred(deferral) => Verdict::Deferred(deferral.reason().into()),
@@ -185,7 +193,9 @@ impl World<'_> {
         if lived != read {
             return Err(Broken::new(invariant, format!("{lived:?}"), format!("{read:?}")));
         }
-        if live.boundary(Moment::TurnEnd) != opened.boundary(Moment::TurnEnd) {
+        // Suspension is the only exception, and no exception where a person asks.
+        let moment = if self.suspended { Moment::Asked } else { Moment::TurnEnd };
+        if live.boundary(moment) != opened.boundary(moment) {
             return Err(Broken::new(invariant, "the same next decision", "another one"));
         }
         Ok(())
@@ -202,6 +212,7 @@ impl World<'_> {
             Session::open(branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
         self.session = Some(session);
         self.reopened = true;
+        self.probes.when("suspension ended by opening the session", std::mem::take(&mut self.suspended));
         self.seen = self.host.branch().len();
         let host = &self.host;
         self.folds = Folds::read(host.branch(), &|id| host.position(id));

@@ -93,6 +93,14 @@ impl World<'_> {
             ));
         }
         self.read_back()?;
+        if commit.trigger == Trigger::Person {
+            self.probes.when("suspension ended by a person", std::mem::take(&mut self.suspended));
+            if let (Some(saboteur), Some(session)) = (&self.saboteur, &mut self.session)
+                && saboteur.suspends_for_ever()
+            {
+                session.suspend("for ever");
+            }
+        }
         self.true_band(commit)?;
         let edits = self.promised_edits(record, commit)?;
         self.changed_by_us(commit, &edits, before);
