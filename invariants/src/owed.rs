@@ -125,7 +125,13 @@ pub const OWED: [Owed; 20] = [
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
     Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message"] },
-    Owed { invariant: "progress", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
+    // One retry after a refusal, and nothing of ours after a person's abort.
+    Owed {
+        invariant: "progress",
+        tier: Tier::Step,
+        arms: &Arm::ALL,
+        probes: &["session ended", "deferred: refused again", "retry given up for a person's abort", "commit after a person's abort"],
+    },
     Owed { invariant: "accounting", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
     Owed { invariant: "determinism", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
 ];

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 93] = [
+pub const PROBES: [&str; 97] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
     "request refused for its size",
+    "request sent again after an overflow",
+    "retry given up for a person's abort",
+    "commit after a person's abort",
     "rewrite by a commit",
     "rewrite by the host",
     "rewrite by both",
@@ -31,6 +34,7 @@ pub const PROBES: [&str; 93] = [
     "deferred: nothing but held",
     "deferred: below the floor",
     "deferred: suspended",
+    "deferred: refused again",
     "tool fold",
     "span fold",
     "consolidation",

@@ -44,8 +44,8 @@ fn most_edits(moment: Moment, entries: usize) -> usize {
 pub enum Verdict {
     /// Below the trigger.
     Quiet,
-    /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held`, `below the floor` or
-    /// `suspended`.
+    /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held`, `below the floor`,
+    /// `refused again` or `suspended`.
     Deferred(String),
     /// Nothing is decided, but promised edits are written.
     Recovery {
@@ -336,6 +336,7 @@ impl<'a> View<'a> {
     fn trigger(&self, moment: Moment) -> Result<&'static str, Option<&'static str>> {
         let tokens = self.meter.tokens();
         match moment {
+            Moment::Refused if self.refused_before() => Err(Some("refused again")),
             Moment::Refused => Ok("overflow"),
             Moment::Asked => Ok("person"),
             _ if self.over_fence(tokens) => Ok("fence"),
@@ -345,6 +346,12 @@ impl<'a> View<'a> {
             _ if self.meter.appended().is_some_and(|tokens| tokens < self.band.budget / 20) => Err(Some("rearm")),
             _ => Ok("band"),
         }
+    }
+
+    /// Whether room was made for a refused request, and neither the model nor a person has said anything since.
+    fn refused_before(&self) -> bool {
+        let made_room = self.records.iter().rfind(|(_, record)| record.trigger == "overflow");
+        made_room.is_some_and(|(at, _)| !self.branch[*at..].iter().any(|entry| entry.is_good_answer() || entry.kind() == &Kind::Message(Role::User)))
     }
 
     fn over_fence(&self, tokens: u64) -> bool {

@@ -579,3 +579,30 @@ fn a_suspended_session_shows_what_was_promised_and_writes_none_of_it() {
     assert_eq!(session.overlay().into_iter().map(|(id, _)| id).collect::<Vec<_>>(), overlay);
     assert!(!overlay.is_empty() && session.boundary(Moment::TurnEnd) == Decision::Quiet);
 }
+
+#[test]
+fn a_second_refusal_ends_with_a_message_until_the_model_or_a_person_has_spoken() {
+    let mut branch = endless(8, 8_000);
+    let Decision::Commit(first) = open(&branch).boundary(Moment::Refused) else { panic!("a commit") };
+    assert!(first.trigger == Trigger::Overflow && first.asks_again());
+    branch.extend(written(&first.drafts));
+    let session = open(&branch);
+    assert_eq!(session.boundary(Moment::Refused), Decision::Deferred(Deferral::RefusedAgain));
+    let told = session.refused_again();
+    assert!(told.contains("not sent a third time") && told.contains("the heaviest entry in it is r7"), "{told}");
+    for line in [
+        r#"{"type":"message","id":"q","message":{"role":"user","content":"again"}}"#,
+        r#"{"type":"message","id":"z","message":{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"ok"}]}}"#,
+    ] {
+        let spoken = [&branch[..], &[Entry::parse(line).expect("an entry")]].concat();
+        assert_ne!(open(&spoken).boundary(Moment::Refused), Decision::Deferred(Deferral::RefusedAgain));
+    }
+}
+
+#[test]
+fn no_commit_but_that_of_an_overflow_asks_for_another_request() {
+    let session = open(&endless(8, 8_000));
+    for moment in [Moment::TurnEnd, Moment::Settling, Moment::Asked] {
+        assert!(matches!(session.boundary(moment), Decision::Commit(commit) if !commit.asks_again()));
+    }
+}

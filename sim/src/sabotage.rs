@@ -6,7 +6,7 @@
 use fold_models::store::MemoryStore;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::clip_content;
-use fold_runtime::journal::{Digest, Entry, Kind, Role};
+use fold_runtime::journal::{Digest, Entry, Kind, Role, StopReason};
 use fold_runtime::ports::{ObjectStore, StoreError};
 use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Deferral, Draft, Moment, Original, RecoverError, Session, Trigger};
 use fold_runtime::window::Size;
@@ -70,11 +70,15 @@ pub enum Sabotage {
     FoldsSuspended,
     /// A commit that a person asked for does not end a suspension.
     SuspendsForEver,
+    /// A run goes on after a person stopped it.
+    ContinuesAborted,
+    /// A request that was refused twice is sent a third time.
+    RetriesAgain,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 27] = [
+    pub const ALL: [(Sabotage, &'static str); 29] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -102,6 +106,8 @@ impl Sabotage {
         (Sabotage::TakenForSaved, "taken-for-saved"),
         (Sabotage::FoldsSuspended, "folds-suspended"),
         (Sabotage::SuspendsForEver, "suspends-for-ever"),
+        (Sabotage::ContinuesAborted, "continues-aborted"),
+        (Sabotage::RetriesAgain, "retries-again"),
     ];
 }
 
@@ -180,6 +186,20 @@ impl Saboteur {
             }
             (Sabotage::FoldsSuspended, honest @ Decision::Deferred(Deferral::Suspended)) => {
                 Session::open(branch, settings, window).map_or(honest, |session| session.boundary(moment))
+            }
+            (Sabotage::ContinuesAborted, honest) if moment == Moment::TurnEnd && was_aborted(branch) => {
+                match Session::open(branch, settings, window).map(|session| session.boundary(Moment::Refused)) {
+                    Ok(commit @ Decision::Commit(_)) => commit,
+                    _ => honest,
+                }
+            }
+            (Sabotage::RetriesAgain, honest @ Decision::Deferred(Deferral::RefusedAgain)) => {
+                // As if a person had spoken since; the decision is to fit the branch as it is.
+                let spoken = [branch, &[Entry::parse(SPOKEN).expect("a message")]].concat();
+                match Session::open(&spoken, settings, window).map(|session| session.boundary(moment)) {
+                    Ok(commit @ Decision::Commit(_)) => commit,
+                    _ => honest,
+                }
             }
             (Sabotage::RetiresUnread, Decision::Quiet) => {
                 let read = Entry::parse(READ).expect("an answer");
@@ -347,7 +367,9 @@ impl Saboteur {
             | Sabotage::UncheckedCopy
             | Sabotage::TakenForSaved
             | Sabotage::FoldsSuspended
-            | Sabotage::SuspendsForEver => return,
+            | Sabotage::SuspendsForEver
+            | Sabotage::ContinuesAborted
+            | Sabotage::RetriesAgain => return,
         }
         seal(drafts);
     }
@@ -379,6 +401,18 @@ impl ObjectStore for Careless<'_> {
 
 /// An answer that follows everything.
 const READ: &str = r#"{"type":"message","id":"read","message":{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"read"}]}}"#;
+
+/// A message that follows everything, and weighs nothing.
+const SPOKEN: &str = r#"{"type":"message","id":"spoken","message":{"role":"user","content":[]}}"#;
+
+/// Whether a person stopped the newest answer.
+fn was_aborted(branch: &[Entry]) -> bool {
+    let newest = branch.iter().rev().find_map(|entry| match entry.kind() {
+        Kind::Message(Role::Assistant(assistant)) => Some(assistant.stop),
+        _ => None,
+    });
+    newest == Some(StopReason::Aborted)
+}
 
 /// Whether an entry is a decision with this verb.
 fn decides(entry: &Entry, verb: &str) -> bool {

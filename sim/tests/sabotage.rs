@@ -155,6 +155,16 @@ fn a_suspension_that_a_person_cannot_end_is_caught() {
     assert_caught(Sabotage::SuspendsForEver, &["suspension"]);
 }
 
+#[test]
+fn a_continuation_after_a_person_s_abort_is_caught() {
+    assert_caught(Sabotage::ContinuesAborted, &["band", "progress"]);
+}
+
+#[test]
+fn a_second_overflow_that_loops_is_caught() {
+    assert_caught(Sabotage::RetriesAgain, &["band", "progress"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -184,6 +194,8 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::TakenForSaved, Profile::Swarm, 0..200, &["durable"]),
         (Sabotage::FoldsSuspended, Profile::Swarm, 0..600, &["suspension"]),
         (Sabotage::SuspendsForEver, Profile::Swarm, 0..600, &["suspension"]),
+        (Sabotage::ContinuesAborted, Profile::Swarm, 0..600, &["progress"]),
+        (Sabotage::RetriesAgain, Profile::Swarm, 0..600, &["progress"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

@@ -24,7 +24,7 @@ const OF_PLAN: [Fact<Plan>; 11] = [
     ("large window", |plan| plan.window >= 100_000),
 ];
 
-const OF_OP: [Fact<Op>; 24] = [
+const OF_OP: [Fact<Op>; 26] = [
     ("heavy user message", |op| matches!(op, Op::User { text, .. } if text.bytes >= 2_000)),
     ("giant paste", |op| matches!(op, Op::User { text, .. } if text.bytes >= 20_000)),
     ("nasty user text", |op| matches!(op, Op::User { text, .. } if text.shape == Shape::Nasty)),
@@ -48,6 +48,8 @@ const OF_OP: [Fact<Op>; 24] = [
     ("short writes", |op| matches!(op, Op::Disk { fault: Some(Fault::ShortWrite) })),
     ("torn writes", |op| matches!(op, Op::Disk { fault: Some(Fault::TornWrite) })),
     ("lost syncs", |op| matches!(op, Op::Disk { fault: Some(Fault::LostSync) })),
+    ("one refusal", |op| matches!(op, Op::Refuse { times: ..=1 })),
+    ("refusals in a row", |op| matches!(op, Op::Refuse { times: 2.. })),
     ("disk sound again", |op| matches!(op, Op::Disk { fault: None })),
 ];
 

@@ -243,6 +243,11 @@ pub enum Op {
     },
     /// The host reports an internal error of the policy.
     Fail,
+    /// The provider refuses the next requests for their size, whatever it is. Only a policy that recovers from that is asked to.
+    Refuse {
+        /// How many.
+        times: u8,
+    },
 }
 
 /// What an agent does with the policy's own tool.
@@ -431,7 +436,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 22] = [
+    pub const NAMES: [&'static str; 23] = [
         "user",
         "answer",
         "idle",
@@ -454,6 +459,7 @@ impl Op {
         "disk",
         "rot",
         "fail",
+        "refuse",
     ];
 
     /// The kind of op, as a plan names it.
@@ -481,6 +487,7 @@ impl Op {
             Op::Disk { .. } => "disk",
             Op::Rot { .. } => "rot",
             Op::Fail => "fail",
+            Op::Refuse { .. } => "refuse",
         }
     }
 
@@ -509,7 +516,8 @@ impl Op {
             | Op::Act { .. }
             | Op::Disk { .. }
             | Op::Rot { .. }
-            | Op::Fail => 0,
+            | Op::Fail
+            | Op::Refuse { .. } => 0,
         }
     }
 }

@@ -161,8 +161,16 @@ fn plainer_ops(op: &Op) -> Vec<Op> {
         }
         Op::Crash { after } => smaller(u64::from(*after)).map(|after| Op::Crash { after: short(after) }).collect(),
         Op::Disk { fault: Some(_) } => vec![Op::Disk { fault: None }],
+        Op::Refuse { times: 2.. } => vec![Op::Refuse { times: 1 }],
         Op::Rot { nth } => smaller(u64::from(*nth)).map(|nth| Op::Rot { nth: short(nth) }).collect(),
-        Op::Disk { fault: None } | Op::ModelSwitch { .. } | Op::Resume | Op::SetUsage { .. } | Op::DropDrafts | Op::Ask | Op::Fail => Vec::new(),
+        Op::Disk { fault: None }
+        | Op::ModelSwitch { .. }
+        | Op::Resume
+        | Op::SetUsage { .. }
+        | Op::DropDrafts
+        | Op::Ask
+        | Op::Fail
+        | Op::Refuse { .. } => Vec::new(),
     }
 }
 

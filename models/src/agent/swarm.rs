@@ -39,8 +39,8 @@ features! {
     Crash DropDrafts Ask
     // of an agent that tends its window
     Peeks Pins Marks
-    // of the disk that keeps second copies, and of the policy itself
-    Disk Fail
+    // of the disk that keeps second copies, of the policy itself, and of the provider
+    Disk Fail Refuse
 }
 
 use Feature as F;
@@ -339,7 +339,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 21] = [
+        const RATES: [(Feature, u64); 22] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -361,6 +361,7 @@ impl Session {
             (F::Marks, 25),
             (F::Disk, 20),
             (F::Fail, 120),
+            (F::Refuse, 60),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -412,6 +413,7 @@ impl Session {
                 Op::Act { verb, nth: back - 1, text: self.text(feature, bytes, Shape::Prose) }
             }
             F::Fail => Op::Fail,
+            F::Refuse => Op::Refuse { times: if yes { 2 } else { 1 } },
             F::Disk if yes => Op::Rot { nth: back - 1 },
             F::Disk => Op::Disk { fault: *stream.pick(&[&[None], &Fault::ALL.map(Some)[..]].concat()) },
             other => unreachable!("{other:?} is no event"),

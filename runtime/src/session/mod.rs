@@ -77,6 +77,8 @@ pub struct Session {
     /// Folded originals of which no second copy is known.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
+    /// A commit made room for a request that was refused, and neither a good answer nor a person has spoken since.
+    retried: bool,
     /// Why nothing is done unasked. No journal tells; a session that is opened again does not know it.
     suspended: Option<String>,
 }
@@ -108,6 +110,7 @@ impl Session {
             since_commit: None,
             unsaved: Vec::new(),
             last_answer: None,
+            retried: false,
             suspended: None,
         };
         for entry in branch {
@@ -130,10 +133,12 @@ impl Session {
                 self.occupancy.answered(&assistant.model, assistant.usage, size);
                 self.appended(size);
                 self.last_answer = Some(at);
+                self.retried = false;
             }
             kind => {
                 if kind == &Kind::Message(Role::User) {
                     self.words = self.words + size;
+                    self.retried = false;
                 }
                 if line_of(entry).is_some() {
                     self.peeks.insert(at);
@@ -285,6 +290,7 @@ impl Session {
         if record.trigger == Trigger::Person.name() {
             self.suspended = None;
         }
+        self.retried |= record.trigger == Trigger::Overflow.name();
     }
 
     /// What a record promises is shown from its place on, whether its edit is there yet or not.
@@ -366,6 +372,9 @@ impl Session {
             return self.without_folds(Trigger::Recovery, before, limit, edits);
         }
         let Some(trigger) = self.trigger(moment) else { return Decision::Quiet };
+        if trigger == Trigger::Overflow && self.retried {
+            return Decision::Deferred(Deferral::RefusedAgain);
+        }
         if trigger == Trigger::Band && self.occupancy.waiting() {
             return Decision::Deferred(Deferral::WaitingForAnswer);
         }
@@ -465,9 +474,23 @@ impl Session {
         if self.suspended.is_some() || !self.is_over_fence(estimate) {
             return Ok(());
         }
+        Err(OverFence { estimate, margin: self.margin(), budget: self.band.budget, window: self.band.window, largest: self.largest() })
+    }
+
+    /// What a person is told of [`Deferral::RefusedAgain`]. Walks the window.
+    pub fn refused_again(&self) -> String {
+        let heaviest =
+            self.largest().map_or_else(String::new, |(entry, tokens)| format!("; the heaviest entry in it is {entry} with about {tokens} tokens"));
+        format!(
+            "the provider refused the request for its size again, after everything that can be folded and clipped was: it holds about {} tokens{heaviest}. It is not sent a third time. Take a model with a larger context window, go back before that entry, or compact",
+            self.occupancy()
+        )
+    }
+
+    /// The heaviest entry that is shown, and its tokens.
+    fn largest(&self) -> Option<(String, u64)> {
         let largest = self.context.in_context().max_by_key(|&at| (self.context.shown[at].weight(), std::cmp::Reverse(at)));
-        let largest = largest.map(|at| (self.context.entries[at].id().to_owned(), self.tokens_at_most(self.context.shown[at])));
-        Err(OverFence { estimate, margin: self.margin(), budget: self.band.budget, window: self.band.window, largest })
+        largest.map(|at| (self.context.entries[at].id().to_owned(), self.tokens_at_most(self.context.shown[at])))
     }
 
     fn tokens_at_most(&self, size: Size) -> u64 {

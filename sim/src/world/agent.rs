@@ -8,7 +8,7 @@ use fold_models::price::Used;
 use fold_models::provider::usage;
 use fold_runtime::agent::{Action, act};
 use fold_runtime::journal::Usage;
-use fold_runtime::session::{Draft, Moment, Session};
+use fold_runtime::session::{Draft, Session};
 
 impl World<'_> {
     /// One call of the tool. A peek is a call and a result in the conversation; a decision is an entry, and changes nothing that is shown.
@@ -135,6 +135,6 @@ impl World<'_> {
         let content = format!("[{{\"type\":\"text\",\"text\":{text}}}]");
         self.host.tool_result(&ToolResult { call_id: &id, tool: "pi_fold_context", content: &content, is_error: failed });
         self.appended += self.host.message_tokens().saturating_sub(before);
-        self.boundary(Moment::TurnEnd)
+        self.turn_end()
     }
 }

@@ -163,6 +163,10 @@ struct World<'p> {
     crash: Option<u32>,
     drops: bool,
     died: bool,
+    /// Requests that the provider will refuse whatever they hold.
+    refusals: u8,
+    /// A person stopped the run; whoever goes on now does it unasked.
+    aborted: bool,
     /// Folding is suspended since the host reported an internal error.
     suspended: bool,
     /// What another extension edited last of what a fold hides or carries.
@@ -244,6 +248,8 @@ impl<'p> World<'p> {
             crash: None,
             drops: false,
             died: false,
+            refusals: 0,
+            aborted: false,
             suspended: false,
             fought: None,
             reopened: false,
@@ -321,6 +327,7 @@ impl<'p> World<'p> {
 
     fn op(&mut self, at: usize) -> Outcome {
         let mut buffer = String::new();
+        self.aborted = false;
         match &self.plan.ops[at] {
             Op::Answer(answer) => {
                 if let Some((prompt, read)) = self.request()? {
@@ -377,7 +384,8 @@ impl<'p> World<'p> {
             Op::Disk { fault } => self.store.fail(*fault),
             Op::Rot { nth } => self.rot(*nth),
             Op::Fail => self.fails()?,
-            Op::Ask => self.boundary(Moment::Asked)?,
+            Op::Refuse { times } => self.refusals = *times,
+            Op::Ask => drop(self.boundary(Moment::Asked)?),
             Op::Act { verb, nth, text } => {
                 self.acts(*verb, *nth, *text)?;
                 if self.ended {

@@ -10,9 +10,10 @@ use fold_runtime::session::{Commit, Decision, Deferral, Moment, Session, Trigger
 use sha2::Digest as _;
 
 impl World<'_> {
-    pub(super) fn boundary(&mut self, moment: Moment) -> Outcome {
+    /// Whether the host is asked to send a request again.
+    pub(super) fn boundary(&mut self, moment: Moment) -> Outcome<bool> {
         self.catch_up()?;
-        let Some(session) = &self.session else { return Ok(()) };
+        let Some(session) = &self.session else { return Ok(false) };
         let honest = session.boundary(moment);
         let marks = session.marks();
         let band = session.band();
@@ -78,15 +79,16 @@ impl World<'_> {
             let probe = PROBES.into_iter().find(|probe| probe.strip_prefix("deferred: ") == Some(reason));
             probe.into_iter().for_each(|probe| self.probes.hit(probe));
         }
-        match decision {
-            Decision::Quiet => {
-                self.probes.when("boundary quiet with marks", marks > 0);
-                Ok(())
-            }
-            Decision::Deferred(_) => Ok(()),
-            Decision::Recovery(recovery) => self.go_on(&recovery),
-            Decision::Commit(commit) => self.carry_out(&commit),
+        if let (Some(Deferral::RefusedAgain), Some(session)) = (deferral, &self.session) {
+            self.note = format!("{}{}; ", self.note, session.refused_again());
         }
+        match decision {
+            Decision::Quiet => self.probes.when("boundary quiet with marks", marks > 0),
+            Decision::Deferred(_) => {}
+            Decision::Recovery(recovery) => self.go_on(&recovery)?,
+            Decision::Commit(commit) => return Ok(self.carry_out(&commit)? && commit.asks_again()),
+        }
+        Ok(false)
     }
 
     /// The decision equals that of the naive reference on the same branch.

@@ -75,12 +75,13 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome {
+    /// Whether anything came of it.
+    pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome<bool> {
         let record = self.host.branch().len();
         let before = self.tokens_now();
         if self.write(&commit.drafts)? == 0 {
-            // Nothing came of it: not even the journal knows.
-            return self.read_back();
+            // Not even the journal knows.
+            return self.read_back().map(|()| false);
         }
         // Clips shift the share within which results are clipped, so another commit may find a little more; it ends soon.
         let count = self.committed.entry((commit.trigger, self.appended)).or_insert(0);
@@ -112,7 +113,8 @@ impl World<'_> {
         if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
         }
-        self.save()
+        self.save()?;
+        Ok(true)
     }
 
     /// Every edit that the record at a position promises, with its content: as it was written, or as the overlay shows it.
