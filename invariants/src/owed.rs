@@ -121,7 +121,12 @@ pub const OWED: [Owed; 20] = [
         arms: &[Arm::Fold],
         probes: &["deferred: suspended", "compaction while suspended", "suspension ended by a person", "suspension ended by opening the session"],
     },
-    Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },
+    Owed {
+        invariant: "resume",
+        tier: Tier::Sampled,
+        arms: &[Arm::Fold],
+        probes: &["reopened session compared", "settings changed in a folded session"],
+    },
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
     Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message"] },

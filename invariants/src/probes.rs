@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 97] = [
+pub const PROBES: [&str; 99] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -93,6 +93,8 @@ pub const PROBES: [&str; 97] = [
     "navigation in a folded session",
     "compaction of a folded session",
     "model switch in a folded session",
+    "settings changed in a folded session",
+    "settings changed with marks pending",
     "foreign edit of a folded session",
     "foreign edit of what a fold hides or carries",
     "incremental window compared",

@@ -606,3 +606,22 @@ fn no_commit_but_that_of_an_overflow_asks_for_another_request() {
         assert!(matches!(session.boundary(moment), Decision::Commit(commit) if !commit.asks_again()));
     }
 }
+
+#[test]
+fn other_settings_give_the_session_that_opening_the_branch_with_them_gives_and_leave_what_is_shown() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    branch.extend(endless(14, 8_000).into_iter().skip(17));
+    let mut session = open(&branch);
+    let (shown, folds) = (session.shown(), session.folds().count());
+    let other = Settings::parse(r#"{"thresholds":{"maxTarget":0.5,"minTarget":0.2,"minFoldChars":500},"blacklistAutoFoldTools":["grep"]}"#);
+    let other = other.expect("settings");
+    session.suspend("an error");
+    session.configure(&other, 40_000).expect("other settings");
+    assert_eq!((session.shown(), session.folds().count()), (shown, folds));
+    assert_eq!(session.suspended(), Some("an error"), "it is not opened again");
+    let opened = Session::open(&branch, &other, 40_000).expect("a session");
+    assert_eq!((session.band(), session.marks(), session.boundary(Moment::Asked)), (opened.band(), opened.marks(), opened.boundary(Moment::Asked)));
+    assert!(session.configure(&other, 9_000).is_err_and(|why| why.contains("9000")));
+    assert_eq!(session.band(), opened.band(), "what was refused changes nothing");
+}

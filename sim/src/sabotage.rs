@@ -74,11 +74,13 @@ pub enum Sabotage {
     ContinuesAborted,
     /// A request that was refused twice is sent a third time.
     RetriesAgain,
+    /// A session that is open goes on with the settings it was opened with.
+    KeepsSettings,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 29] = [
+    pub const ALL: [(Sabotage, &'static str); 30] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -108,6 +110,7 @@ impl Sabotage {
         (Sabotage::SuspendsForEver, "suspends-for-ever"),
         (Sabotage::ContinuesAborted, "continues-aborted"),
         (Sabotage::RetriesAgain, "retries-again"),
+        (Sabotage::KeepsSettings, "keeps-settings"),
     ];
 }
 
@@ -286,6 +289,11 @@ impl Saboteur {
         self.what == Sabotage::TakenForSaved
     }
 
+    /// Whether a session is not told of other settings.
+    pub fn keeps_settings(&self) -> bool {
+        self.what == Sabotage::KeepsSettings
+    }
+
     /// Whether a suspension outlasts what ends it.
     pub fn suspends_for_ever(&self) -> bool {
         self.what == Sabotage::SuspendsForEver
@@ -369,7 +377,8 @@ impl Saboteur {
             | Sabotage::FoldsSuspended
             | Sabotage::SuspendsForEver
             | Sabotage::ContinuesAborted
-            | Sabotage::RetriesAgain => return,
+            | Sabotage::RetriesAgain
+            | Sabotage::KeepsSettings => return,
         }
         seal(drafts);
     }

@@ -248,6 +248,11 @@ pub enum Op {
         /// How many.
         times: u8,
     },
+    /// A person changes the settings.
+    Configure {
+        /// All of them, as the plan's own.
+        settings: Value,
+    },
 }
 
 /// What an agent does with the policy's own tool.
@@ -436,7 +441,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 23] = [
+    pub const NAMES: [&'static str; 24] = [
         "user",
         "answer",
         "idle",
@@ -460,6 +465,7 @@ impl Op {
         "rot",
         "fail",
         "refuse",
+        "configure",
     ];
 
     /// The kind of op, as a plan names it.
@@ -488,6 +494,7 @@ impl Op {
             Op::Rot { .. } => "rot",
             Op::Fail => "fail",
             Op::Refuse { .. } => "refuse",
+            Op::Configure { .. } => "configure",
         }
     }
 
@@ -517,7 +524,8 @@ impl Op {
             | Op::Disk { .. }
             | Op::Rot { .. }
             | Op::Fail
-            | Op::Refuse { .. } => 0,
+            | Op::Refuse { .. }
+            | Op::Configure { .. } => 0,
         }
     }
 }

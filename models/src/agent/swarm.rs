@@ -41,6 +41,8 @@ features! {
     Peeks Pins Marks
     // of the disk that keeps second copies, of the policy itself, and of the provider
     Disk Fail Refuse
+    // of a person who changes the settings
+    Configure
 }
 
 use Feature as F;
@@ -339,7 +341,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 22] = [
+        const RATES: [(Feature, u64); 23] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -362,6 +364,7 @@ impl Session {
             (F::Disk, 20),
             (F::Fail, 120),
             (F::Refuse, 60),
+            (F::Configure, 80),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -411,6 +414,10 @@ impl Session {
                 // A peek of a kilobyte or of all there is; a brief of a line or of more than is taken.
                 let bytes = if verb == Verb::Peek { stream.size(1_024, 128_000) } else { stream.size(4, 3_000) };
                 Op::Act { verb, nth: back - 1, text: self.text(feature, bytes, Shape::Prose) }
+            }
+            F::Configure => {
+                let budget = stream.size(BUDGETS.0, self.window);
+                Op::Configure { settings: Frame::settings(budget, yes, &mut self.dice) }
             }
             F::Fail => Op::Fail,
             F::Refuse => Op::Refuse { times: if yes { 2 } else { 1 } },

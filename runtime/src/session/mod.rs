@@ -119,6 +119,18 @@ impl Session {
         Ok(session)
     }
 
+    /// Takes other settings or another model's context window from here on, as if the branch were opened with them; what was committed
+    /// stays, and nothing that is shown changes. Costs what opening the branch costs.
+    ///
+    /// # Errors
+    /// Like [`Session::open`]; everything is as it was then.
+    pub fn configure(&mut self, settings: &Settings, window: u64) -> Result<(), String> {
+        let opened = Session::open(&self.context.entries, settings, window)?;
+        let (unsaved, suspended) = (std::mem::take(&mut self.unsaved), self.suspended.take());
+        *self = Session { unsaved, suspended, ..opened };
+        Ok(())
+    }
+
     /// Takes the next entry of the branch. Costs what the entry costs.
     pub fn observe(&mut self, entry: &Entry) {
         let size = Size::of_original(entry);

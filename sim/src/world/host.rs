@@ -1,6 +1,7 @@
 //! What a person and the host do between turns: reopen, fork, go elsewhere, switch models, compact; and another extension.
 
 use super::{Outcome, World, name};
+use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::window::{Cause, Change};
 use fold_models::agent::Model;
@@ -9,8 +10,10 @@ use fold_models::price::Used;
 use fold_models::provider;
 use fold_models::shown::Shown;
 use fold_models::wire::Chain;
+use fold_runtime::config::Settings;
 use fold_runtime::journal::{Kind, Role};
 use fold_runtime::session::{Draft, Moment};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,6 +23,30 @@ impl World<'_> {
         self.reopened("resume")?;
         self.process_ends();
         self.open()
+    }
+
+    /// A person changes the settings: nothing that is shown changes, and the session is the one that opening its journal with them gives.
+    pub(super) fn configure(&mut self, settings: &Value) -> Outcome {
+        self.catch_up()?;
+        self.settings =
+            Settings::parse(&settings.to_string()).map_err(|refused| Broken::new("resume", "settings that can be read", refused.join("; ")))?;
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let shown: Vec<u64> = self.host.window().iter().map(|shown| shown.digest).collect();
+        let (size, marks) = (session.shown(), session.marks());
+        if !self.saboteur.as_ref().is_some_and(Saboteur::keeps_settings) {
+            session.configure(&self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "settings that are taken", why))?;
+        }
+        self.probes.when("settings changed in a folded session", self.report.commits > 0);
+        self.probes.when("settings changed with marks pending", marks > 0);
+        self.note = format!("{}settings {settings}; ", self.note);
+        let resized = session.shown() != size;
+        // Other settings may make room where there was none.
+        self.committed.clear();
+        self.lay_over()?;
+        if resized || shown.iter().copied().ne(self.host.window().iter().map(|shown| shown.digest)) {
+            return Err(Broken::new("quiet", "other settings change nothing that is shown", "another window"));
+        }
+        self.reopened("resume")
     }
 
     /// The host reports an internal error of the runtime: a person is told once, and nothing is done unasked from here on.

@@ -36,6 +36,7 @@ use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry, Kind};
 use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Moment, Session, Trigger};
+use fold_runtime::window::Band;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -385,6 +386,7 @@ impl<'p> World<'p> {
             Op::Rot { nth } => self.rot(*nth),
             Op::Fail => self.fails()?,
             Op::Refuse { times } => self.refusals = *times,
+            Op::Configure { settings } => self.configure(settings)?,
             Op::Ask => drop(self.boundary(Moment::Asked)?),
             Op::Act { verb, nth, text } => {
                 self.acts(*verb, *nth, *text)?;
@@ -526,6 +528,10 @@ fn refuse(plan: &Plan) -> Result<(), String> {
                 if !(10_000..=u128::from(u64::MAX)).contains(&window) {
                     return Err(format!("a model switch to a window of {window} tokens; folding needs at least 10,000"));
                 }
+            }
+            Op::Configure { settings } => {
+                let settings = Settings::parse(&settings.to_string()).map_err(|refused| refused.join("; "))?;
+                Band::new(&settings, plan.window)?;
             }
             _ => {}
         }
