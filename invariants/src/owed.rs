@@ -106,6 +106,7 @@ pub const OWED: [Owed; 20] = [
             "crash inside a commit",
             "fork into a commit",
             "boundary dropped",
+            "record alone after a dropped boundary",
             "recovery of promised edits",
             "commit spread over boundaries",
             "promise ended by a foreign edit",

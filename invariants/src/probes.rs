@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 99] = [
+pub const PROBES: [&str; 100] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -68,6 +68,7 @@ pub const PROBES: [&str; 99] = [
     "agreed cut folded",
     "supplied brief shown",
     "boundary dropped",
+    "record alone after a dropped boundary",
     "crash inside a commit",
     "fork into a commit",
     "fold recovered",

@@ -76,11 +76,13 @@ pub enum Sabotage {
     RetriesAgain,
     /// A session that is open goes on with the settings it was opened with.
     KeepsSettings,
+    /// A boundary that another extension drops is tried again and again.
+    Insists,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 30] = [
+    pub const ALL: [(Sabotage, &'static str); 31] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -111,6 +113,7 @@ impl Sabotage {
         (Sabotage::ContinuesAborted, "continues-aborted"),
         (Sabotage::RetriesAgain, "retries-again"),
         (Sabotage::KeepsSettings, "keeps-settings"),
+        (Sabotage::Insists, "insists"),
     ];
 }
 
@@ -294,6 +297,11 @@ impl Saboteur {
         self.what == Sabotage::KeepsSettings
     }
 
+    /// Whether a boundary that was dropped is tried again as it was.
+    pub fn insists(&self) -> bool {
+        self.what == Sabotage::Insists
+    }
+
     /// Whether a suspension outlasts what ends it.
     pub fn suspends_for_ever(&self) -> bool {
         self.what == Sabotage::SuspendsForEver
@@ -378,7 +386,8 @@ impl Saboteur {
             | Sabotage::SuspendsForEver
             | Sabotage::ContinuesAborted
             | Sabotage::RetriesAgain
-            | Sabotage::KeepsSettings => return,
+            | Sabotage::KeepsSettings
+            | Sabotage::Insists => return,
         }
         seal(drafts);
     }

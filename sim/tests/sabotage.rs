@@ -170,6 +170,11 @@ fn a_session_that_keeps_its_old_settings_is_caught() {
     assert_caught(Sabotage::KeepsSettings, &["resume"]);
 }
 
+#[test]
+fn a_dropped_boundary_that_is_tried_again_and_again_is_caught() {
+    assert_caught(Sabotage::Insists, &["progress"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -202,6 +207,7 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::ContinuesAborted, Profile::Swarm, 0..600, &["progress"]),
         (Sabotage::RetriesAgain, Profile::Swarm, 0..600, &["progress"]),
         (Sabotage::KeepsSettings, Profile::Swarm, 0..200, &["resume"]),
+        (Sabotage::Insists, Profile::Swarm, 0..600, &["progress"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

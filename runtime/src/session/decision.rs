@@ -163,6 +163,12 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// The record, which is the whole change. Appended by itself it makes the commit; the overlay shows it, and later boundaries give the
+    /// edits. A host does that where another extension dropped its last boundary, which nobody can do to one entry.
+    pub fn record(&self) -> &Draft {
+        &self.drafts[0]
+    }
+
     /// Whether the host is to send the request again, which the provider refused for its size. Nothing else continues a run; and this
     /// not either, where a person has stopped it meanwhile.
     pub fn asks_again(&self) -> bool {

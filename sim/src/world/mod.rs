@@ -160,10 +160,12 @@ struct World<'p> {
     changes: Vec<Change>,
     /// Commits since the last request, by trigger and by what had been appended then.
     committed: BTreeMap<(Trigger, u64), u32>,
-    /// The process dies after so many of the next drafts; another extension drops the next ones; it died just now.
+    /// The process dies after so many of the next drafts, or died just now.
     crash: Option<u32>,
-    drops: bool,
     died: bool,
+    /// Boundaries that another extension will drop, and whether it dropped the last one.
+    drops: u32,
+    dropped: bool,
     /// Requests that the provider will refuse whatever they hold.
     refusals: u8,
     /// A person stopped the run; whoever goes on now does it unasked.
@@ -247,8 +249,9 @@ impl<'p> World<'p> {
             changes: Vec::new(),
             committed: BTreeMap::new(),
             crash: None,
-            drops: false,
             died: false,
+            drops: 0,
+            dropped: false,
             refusals: 0,
             aborted: false,
             suspended: false,
@@ -381,7 +384,7 @@ impl<'p> World<'p> {
             }
             Op::SetUsage { reported } => self.reports_usage = *reported,
             Op::Crash { after } => self.crash = Some(*after),
-            Op::DropDrafts => self.drops = true,
+            Op::DropDrafts => self.drops += 1,
             Op::Disk { fault } => self.store.fail(*fault),
             Op::Rot { nth } => self.rot(*nth),
             Op::Fail => self.fails()?,

@@ -3,6 +3,7 @@
 
 use super::{Outcome, World, promised};
 use crate::report::Rewrite;
+use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::commit::{Commit as Written, recovery};
 use fold_invariants::window::{Cause, Change};
@@ -12,13 +13,26 @@ use sha2::Digest as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl World<'_> {
-    /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written.
+    /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written. A record by itself is
+    /// appended at once and no boundary; after a boundary that was dropped it goes alone.
     fn write(&mut self, drafts: &[Draft]) -> Outcome<usize> {
-        if std::mem::take(&mut self.drops) {
+        let commits = matches!(drafts[0], Draft::Custom { .. });
+        let insists = self.saboteur.as_ref().is_some_and(Saboteur::insists);
+        let alone = commits && self.dropped && !insists;
+        self.probes.when("record alone after a dropped boundary", alone && self.drops > 0);
+        let drafts = if alone { &drafts[..1] } else { drafts };
+        let boundary = !(commits && drafts.len() == 1);
+        if boundary && self.drops > 0 {
+            if commits && self.dropped {
+                return Err(Broken::new("progress", "the record alone after a boundary that was dropped", "another boundary, which was dropped too"));
+            }
+            self.drops -= 1;
+            self.dropped = true;
             self.probes.hit("boundary dropped");
             self.note = format!("{}dropped; ", self.note);
             return Ok(0);
         }
+        self.dropped &= !boundary;
         let crash = self.crash.take_if(|after| (*after as usize) < drafts.len());
         let written = crash.map_or(drafts.len(), |after| after as usize);
         // Without the extension, the branch alone has to be sound after every draft.
