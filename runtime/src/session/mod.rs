@@ -274,14 +274,17 @@ impl Session {
     fn record(&mut self, position: usize, entry: &Entry) {
         let Some(record) = Record::parse(entry) else { return };
         let Some(folds) = record.folds(&self.context, &self.lattice, &self.digests) else { return };
-        let mut claimed = BTreeSet::new();
+        let (mut claimed, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for (fold, units, digests) in folds {
+            taken.extend(fold.parts.iter().copied().chain([fold.carrier.position()]));
             self.unsaved.extend(&fold.parts);
             self.digests.extend(fold.parts.iter().copied().zip(digests));
             claimed.extend(&units);
             self.lattice.insert(fold, units);
         }
-        self.cuts.apply(&claimed);
+        if !self.cuts.apply(&claimed, &taken) {
+            self.walk_again();
+        }
         self.occupancy.changed();
         if !matches!(record.trigger.as_str(), "recovery" | "peek") {
             self.since_commit = Some(Size::default());
