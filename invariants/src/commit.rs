@@ -166,7 +166,8 @@ impl Folds {
         }
         let made: BTreeSet<&str> = record.folds.iter().map(|fold| fold.id.as_str()).collect();
         self.edits(commit, &record, &before, &made, position, probes)?;
-        held(commit, &record, position, probes)?;
+        let folded_before = |at: usize| self.owner.get(&at).is_some_and(|id| !made.contains(id.as_str()));
+        held(commit, &record, position, &folded_before, probes)?;
         self.sizes(commit, &record)?;
         probes.when("commit by the band", record.trigger == "band");
         probes.when("commit by the fence", record.trigger == "fence");
@@ -186,6 +187,11 @@ impl Folds {
         }
         all.sort_unstable();
         Some(all)
+    }
+
+    /// Every entry that some fold hides, by its position.
+    pub fn originals(&self) -> impl Iterator<Item = usize> + '_ {
+        self.owner.keys().copied()
     }
 
     /// Whether an entry is a part of a fold, or carries a placeholder.
@@ -673,8 +679,15 @@ fn is_late_clip(entry: &Entry, promise: &Promised, at: usize, read: usize) -> bo
     at < read && promise.clip == Some(lengths)
 }
 
-/// Held, unread and newest things are left alone, but for what is cut before its first reading.
-fn held(commit: Commit<'_>, record: &Record, position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
+/// Held, unread and newest things are left alone, but for what is cut before its first reading. What was folded before it came to be held
+/// stays folded, and may become a part of a larger fold.
+fn held(
+    commit: Commit<'_>,
+    record: &Record,
+    position: &dyn Fn(&str) -> Option<usize>,
+    folded_before: &dyn Fn(usize) -> bool,
+    probes: &mut Probes,
+) -> Result<(), Broken> {
     let branch = &commit.branch[..commit.record];
     let read = last_read(commit);
     let newest_user = branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Message(Role::User)));
@@ -690,7 +703,7 @@ fn held(commit: Commit<'_>, record: &Record, position: &dyn Fn(&str) -> Option<u
         if promise.sha256.is_none() && Some(at) == newest_user {
             return Err(Broken::new("held", "the newest user message stays", target.clone()));
         }
-        if is_blacklisted(&branch[at], commit.settings) {
+        if is_blacklisted(&branch[at], commit.settings) && !folded_before(at) {
             return Err(Broken::new("held", "results of held tools stay raw", target.clone()));
         }
     }

@@ -60,7 +60,7 @@ pub struct Owed {
 }
 
 /// Every invariant of this slice.
-pub const OWED: [Owed; 19] = [
+pub const OWED: [Owed; 20] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
     Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
     Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
@@ -96,7 +96,8 @@ pub const OWED: [Owed; 19] = [
             "first-show clip of a blacklisted result",
         ],
     },
-    // A crash after any draft leaves a session that opens, pairs calls and results with the overlay, and is lossless.
+    // A crash after any draft leaves a session that opens, pairs calls and results with the overlay, and is lossless; every folded
+    // original has a sound second copy, or a person was told that it has none.
     Owed {
         invariant: "durable",
         tier: Tier::Sampled,
@@ -105,16 +106,38 @@ pub const OWED: [Owed; 19] = [
             "crash inside a commit",
             "fork into a commit",
             "boundary dropped",
+            "record alone after a dropped boundary",
             "recovery of promised edits",
             "commit spread over boundaries",
             "promise ended by a foreign edit",
+            "second copy refused",
+            "second copy repaired",
+            "second copies looked at again",
         ],
     },
-    Owed { invariant: "resume", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["reopened session compared"] },
+    // After an internal error the window stays as it is until a person's commit, or until the session is opened again.
+    Owed {
+        invariant: "suspension",
+        tier: Tier::Step,
+        arms: &[Arm::Fold],
+        probes: &["deferred: suspended", "compaction while suspended", "suspension ended by a person", "suspension ended by opening the session"],
+    },
+    Owed {
+        invariant: "resume",
+        tier: Tier::Sampled,
+        arms: &[Arm::Fold],
+        probes: &["reopened session compared", "settings changed in a folded session"],
+    },
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
     Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message"] },
-    Owed { invariant: "progress", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
+    // One retry after a refusal, and nothing of ours after a person's abort.
+    Owed {
+        invariant: "progress",
+        tier: Tier::Step,
+        arms: &Arm::ALL,
+        probes: &["session ended", "deferred: refused again", "retry given up for a person's abort", "commit after a person's abort"],
+    },
     Owed { invariant: "accounting", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
     Owed { invariant: "determinism", tier: Tier::Step, arms: &Arm::ALL, probes: &["session ended"] },
 ];

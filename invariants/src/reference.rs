@@ -52,7 +52,8 @@ pub const NOTICE: &str = "pi-fold.notice";
 pub enum Verdict {
     /// Below the trigger.
     Quiet,
-    /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held` or `below the floor`.
+    /// At the trigger, but nothing is done: `waiting`, `rearm`, `nothing ripe`, `nothing but held`, `below the floor`,
+    /// `refused again` or `suspended`.
     Deferred(String),
     /// Nothing is decided, but promised edits are written.
     Recovery {
@@ -113,6 +114,21 @@ pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment
         Err(Some(deferral)) => Verdict::Deferred(deferral.into()),
         Err(None) if view.notice_is_due(moment) => Verdict::Notice,
         Err(None) => Verdict::Quiet,
+    }
+}
+
+/// The verdict while folding is suspended, which no branch tells.
+///
+/// # Panics
+/// Like [`decide`].
+pub fn decide_suspended(branch: &[Entry], settings: &Settings, window: u64, moment: Moment) -> Verdict {
+    if moment == Moment::Asked {
+        return decide(branch, settings, window, moment);
+    }
+    let band = Band::new(settings, window).expect("a budget worth managing");
+    match View::of(branch, settings, band, Meter::of(branch)).trigger(moment) {
+        Err(None) => Verdict::Quiet,
+        Ok(_) | Err(Some(_)) => Verdict::Deferred("suspended".into()),
     }
 }
 
@@ -298,6 +314,7 @@ impl<'a> View<'a> {
     fn trigger(&self, moment: Moment) -> Result<&'static str, Option<&'static str>> {
         let tokens = self.meter.tokens();
         match moment {
+            Moment::Refused if self.refused_before() => Err(Some("refused again")),
             Moment::Refused => Ok("overflow"),
             Moment::Asked => Ok("person"),
             _ if self.over_fence(tokens) => Ok("fence"),
@@ -307,6 +324,12 @@ impl<'a> View<'a> {
             _ if self.meter.appended().is_some_and(|tokens| tokens < self.band.budget / 20) => Err(Some("rearm")),
             _ => Ok("band"),
         }
+    }
+
+    /// Whether room was made for a refused request, and neither the model nor a person has said anything since.
+    fn refused_before(&self) -> bool {
+        let made_room = self.history.records.iter().rfind(|(_, record)| record.trigger == "overflow");
+        made_room.is_some_and(|(at, _)| !self.branch[*at..].iter().any(|entry| entry.is_good_answer() || entry.kind() == &Kind::Message(Role::User)))
     }
 
     fn over_fence(&self, tokens: u64) -> bool {

@@ -27,7 +27,7 @@ pub trait PrefixCache {
 
 /// Second copies of originals, addressed by SHA-256.
 pub trait ObjectStore {
-    /// Keeps `bytes` under their digest; keeping the same bytes again is no error.
+    /// Keeps `bytes` under their digest, in the place of whatever stands there; keeping the same bytes again is no error.
     ///
     /// # Errors
     /// [`StoreError`]; the journal still holds the original, so a failure is a warning and never a stop.

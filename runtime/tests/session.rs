@@ -3,8 +3,11 @@
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName};
 use fold_runtime::journal::{Digest, Entry};
-use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Session, Trigger};
-use std::collections::BTreeSet;
+use fold_runtime::ports::{ObjectStore, StoreError};
+use fold_runtime::session::{
+    COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Saved, Session, Trigger,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An endless turn: one question, then batches of one result of `bytes` each. No usage: the estimate alone must fire.
 fn endless(batches: usize, bytes: usize) -> Vec<Entry> {
@@ -473,4 +476,146 @@ fn sizes_that_no_line_has_are_no_record() {
         let session = open(&forged(&branch, &[], &format!("{{\"target\":\"r0\",\"sha256\":\"{digest}\",{sizes}}}")));
         assert_eq!((session.unwritten(), session.fence().is_ok()), (0, true));
     }
+}
+
+/// A store that refuses every write while it is full.
+#[derive(Default)]
+struct Copies {
+    kept: BTreeMap<Digest, Vec<u8>>,
+    full: bool,
+}
+
+impl ObjectStore for Copies {
+    fn put(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.full {
+            return Err(StoreError("no space left on device".into()));
+        }
+        self.kept.insert(digest, bytes.to_vec());
+        Ok(())
+    }
+    fn get(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.kept.get(&digest).cloned())
+    }
+}
+
+#[test]
+fn a_store_that_takes_nothing_is_a_warning_and_is_asked_again() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    let mut session = open(&branch);
+    let mut store = Copies { full: true, ..Copies::default() };
+    let refused = session.save(&mut store);
+    assert_eq!((refused.left, refused.written), (7, 0));
+    let warning = refused.warning().expect("a warning");
+    assert!(warning.contains("7 folded originals") && warning.contains("no space left on device"), "{warning}");
+    store.full = false;
+    let taken = session.save(&mut store);
+    assert_eq!((taken.left, taken.written, taken.warning()), (0, 7, None));
+    assert_eq!(session.save(&mut store), Saved::default(), "nothing is left to be offered");
+    assert_eq!(open(&branch).save(&mut store), Saved { found: 7, ..Saved::default() });
+}
+
+#[test]
+fn a_damaged_second_copy_is_written_again_from_the_journal_and_named() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    let mut session = open(&branch);
+    let mut store = Copies::default();
+    session.save(&mut store);
+    store.kept.get_mut(&branch[2].digest()).expect("a copy").pop();
+    store.kept.remove(&branch[4].digest());
+    let healed = session.heal(&mut store);
+    assert_eq!((healed.found, healed.written, &healed.repaired[..], healed.left), (5, 1, &["r0".to_owned()][..], 0));
+    assert!(healed.warning().is_some_and(|warning| warning.contains("r0")));
+    assert_eq!(store.kept[&branch[2].digest()], branch[2].line().as_bytes());
+}
+
+#[test]
+fn what_the_journal_lost_is_not_written_over_the_copy_that_still_has_it() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    let mut store = Copies::default();
+    open(&branch).save(&mut store);
+    let kept = store.kept.clone();
+    branch[2] = Entry::parse(&branch[2].line().replace("\"text\":\"0 x", "\"text\":\"0 y")).expect("an entry");
+    open(&branch).heal(&mut store);
+    assert!(store.kept == kept);
+}
+
+#[test]
+fn after_an_internal_error_nothing_is_done_unasked_until_a_commit_that_a_person_asked_for() {
+    let mut branch = endless(8, 8_000);
+    let mut session = open(&branch);
+    let would = session.boundary(Moment::Asked);
+    assert!(session.suspend("the bridge caught a panic").is_some_and(|told| told.contains("the bridge caught a panic")));
+    assert_eq!(session.suspend("once more"), None, "a person is told once");
+    for moment in [Moment::TurnEnd, Moment::Settling, Moment::Refused] {
+        assert_eq!(session.boundary(moment), Decision::Deferred(Deferral::Suspended));
+    }
+    assert_eq!((session.boundary(Moment::Request), session.fence()), (Decision::Quiet, Ok(())));
+    assert_eq!(session.boundary(Moment::Asked), would);
+    assert!(matches!(open(&branch).boundary(Moment::TurnEnd), Decision::Commit(_)), "a session that is opened again knows nothing of it");
+    let Decision::Commit(asked) = would else { panic!("a commit, not {would:?}") };
+    let record = written(&asked.drafts).remove(0);
+    session.observe(&record);
+    assert_eq!(session.suspended(), None);
+    branch.push(record);
+    assert_eq!(session.boundary(Moment::TurnEnd), open(&branch).boundary(Moment::TurnEnd));
+}
+
+#[test]
+fn a_suspended_session_shows_what_was_promised_and_writes_none_of_it() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts).into_iter().take(1));
+    let mut session = open(&branch);
+    let overlay: Vec<String> = session.overlay().into_iter().map(|(id, _)| id.to_owned()).collect();
+    session.suspend("an error");
+    assert_eq!(session.overlay().into_iter().map(|(id, _)| id).collect::<Vec<_>>(), overlay);
+    assert!(!overlay.is_empty() && session.boundary(Moment::TurnEnd) == Decision::Quiet);
+}
+
+#[test]
+fn a_second_refusal_ends_with_a_message_until_the_model_or_a_person_has_spoken() {
+    let mut branch = endless(8, 8_000);
+    let Decision::Commit(first) = open(&branch).boundary(Moment::Refused) else { panic!("a commit") };
+    assert!(first.trigger == Trigger::Overflow && first.asks_again());
+    branch.extend(written(&first.drafts));
+    let session = open(&branch);
+    assert_eq!(session.boundary(Moment::Refused), Decision::Deferred(Deferral::RefusedAgain));
+    let told = session.refused_again();
+    assert!(told.contains("not sent a third time") && told.contains("the heaviest entry in it is r7"), "{told}");
+    for line in [
+        r#"{"type":"message","id":"q","message":{"role":"user","content":"again"}}"#,
+        r#"{"type":"message","id":"z","message":{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"ok"}]}}"#,
+    ] {
+        let spoken = [&branch[..], &[Entry::parse(line).expect("an entry")]].concat();
+        assert_ne!(open(&spoken).boundary(Moment::Refused), Decision::Deferred(Deferral::RefusedAgain));
+    }
+}
+
+#[test]
+fn no_commit_but_that_of_an_overflow_asks_for_another_request() {
+    let session = open(&endless(8, 8_000));
+    for moment in [Moment::TurnEnd, Moment::Settling, Moment::Asked] {
+        assert!(matches!(session.boundary(moment), Decision::Commit(commit) if !commit.asks_again()));
+    }
+}
+
+#[test]
+fn other_settings_give_the_session_that_opening_the_branch_with_them_gives_and_leave_what_is_shown() {
+    let mut branch = endless(8, 8_000);
+    branch.extend(written(&commit(&open(&branch)).drafts));
+    branch.extend(endless(14, 8_000).into_iter().skip(17));
+    let mut session = open(&branch);
+    let (shown, folds) = (session.shown(), session.folds().count());
+    let other = Settings::parse(r#"{"thresholds":{"maxTarget":0.5,"minTarget":0.2,"minFoldChars":500},"blacklistAutoFoldTools":["grep"]}"#);
+    let other = other.expect("settings");
+    session.suspend("an error");
+    session.configure(&other, 40_000).expect("other settings");
+    assert_eq!((session.shown(), session.folds().count()), (shown, folds));
+    assert_eq!(session.suspended(), Some("an error"), "it is not opened again");
+    let opened = Session::open(&branch, &other, 40_000).expect("a session");
+    assert_eq!((session.band(), session.marks(), session.boundary(Moment::Asked)), (opened.band(), opened.marks(), opened.boundary(Moment::Asked)));
+    assert!(session.configure(&other, 9_000).is_err_and(|why| why.contains("9000")));
+    assert_eq!(session.band(), opened.band(), "what was refused changes nothing");
 }

@@ -3,10 +3,12 @@
 //! A harness that has not been seen to fail proves nothing. Each bug here imitates one that a context manager could have, and a
 //! test proves that the simulator finds it; nothing has to be rebuilt for that.
 
+use fold_models::store::MemoryStore;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::clip_content;
-use fold_runtime::journal::{Digest, Entry, Kind, Role};
-use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Draft, Moment, Session, Trigger};
+use fold_runtime::journal::{Digest, Entry, Kind, Role, StopReason};
+use fold_runtime::ports::{ObjectStore, StoreError};
+use fold_runtime::session::{COMMIT_RECORD, Commit, DECISION, Decision, Deferral, Draft, Moment, Original, RecoverError, Session, Trigger};
 use fold_runtime::window::Size;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,11 +62,27 @@ pub enum Sabotage {
     RetiresUnread,
     /// What another extension edits is put right again and again.
     Fights,
+    /// A second copy that stands in for the journal is given back unchecked.
+    UncheckedCopy,
+    /// A second copy that the disk refused is taken for written.
+    TakenForSaved,
+    /// Folding goes on while it is suspended.
+    FoldsSuspended,
+    /// A commit that a person asked for does not end a suspension.
+    SuspendsForEver,
+    /// A run goes on after a person stopped it.
+    ContinuesAborted,
+    /// A request that was refused twice is sent a third time.
+    RetriesAgain,
+    /// A session that is open goes on with the settings it was opened with.
+    KeepsSettings,
+    /// A boundary that another extension drops is tried again and again.
+    Insists,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 23] = [
+    pub const ALL: [(Sabotage, &'static str); 31] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -88,6 +106,14 @@ impl Sabotage {
         (Sabotage::PinEdits, "pin-edits"),
         (Sabotage::RetiresUnread, "retires-unread"),
         (Sabotage::Fights, "fights"),
+        (Sabotage::UncheckedCopy, "unchecked-copy"),
+        (Sabotage::TakenForSaved, "taken-for-saved"),
+        (Sabotage::FoldsSuspended, "folds-suspended"),
+        (Sabotage::SuspendsForEver, "suspends-for-ever"),
+        (Sabotage::ContinuesAborted, "continues-aborted"),
+        (Sabotage::RetriesAgain, "retries-again"),
+        (Sabotage::KeepsSettings, "keeps-settings"),
+        (Sabotage::Insists, "insists"),
     ];
 }
 
@@ -161,6 +187,23 @@ impl Saboteur {
                 });
                 match Session::open(&forgotten, settings, window).map(|session| session.boundary(moment)) {
                     Ok(Decision::Commit(commit)) => Decision::Commit(commit),
+                    _ => honest,
+                }
+            }
+            (Sabotage::FoldsSuspended, honest @ Decision::Deferred(Deferral::Suspended)) => {
+                Session::open(branch, settings, window).map_or(honest, |session| session.boundary(moment))
+            }
+            (Sabotage::ContinuesAborted, honest) if moment == Moment::TurnEnd && was_aborted(branch) => {
+                match Session::open(branch, settings, window).map(|session| session.boundary(Moment::Refused)) {
+                    Ok(commit @ Decision::Commit(_)) => commit,
+                    _ => honest,
+                }
+            }
+            (Sabotage::RetriesAgain, honest @ Decision::Deferred(Deferral::RefusedAgain)) => {
+                // As if a person had spoken since; the decision is to fit the branch as it is.
+                let spoken = [branch, &[Entry::parse(SPOKEN).expect("a message")]].concat();
+                match Session::open(&spoken, settings, window).map(|session| session.boundary(moment)) {
+                    Ok(commit @ Decision::Commit(_)) => commit,
                     _ => honest,
                 }
             }
@@ -244,6 +287,34 @@ impl Saboteur {
         Some(Draft::ContextEdit { target: result.id().to_owned(), replacement: Some("[{\"type\":\"text\",\"text\":\"marked\"}]".to_owned()) })
     }
 
+    /// Whether a write that the disk refused is taken for done.
+    pub fn takes_for_saved(&self) -> bool {
+        self.what == Sabotage::TakenForSaved
+    }
+
+    /// Whether a session is not told of other settings.
+    pub fn keeps_settings(&self) -> bool {
+        self.what == Sabotage::KeepsSettings
+    }
+
+    /// Whether a boundary that was dropped is tried again as it was.
+    pub fn insists(&self) -> bool {
+        self.what == Sabotage::Insists
+    }
+
+    /// Whether a suspension outlasts what ends it.
+    pub fn suspends_for_ever(&self) -> bool {
+        self.what == Sabotage::SuspendsForEver
+    }
+
+    /// The second copy that is given back unchecked where the runtime refuses.
+    pub fn gives_unchecked(&self, given: &Result<Vec<Original>, RecoverError>, branch: &[Entry], store: &MemoryStore) -> Option<Vec<Original>> {
+        let (Sabotage::UncheckedCopy, Err(RecoverError::Damaged { entry, .. })) = (self.what, given) else { return None };
+        let digest = branch.iter().find(|other| other.id() == entry)?.digest();
+        let line = String::from_utf8(store.get(digest).ok()??).ok()?;
+        Some(vec![Original { id: entry.clone(), line, from_store: true }])
+    }
+
     fn tamper(&self, commit: &mut Commit, branch: &[Entry]) {
         let drafts = &mut commit.drafts;
         let untouched =
@@ -308,14 +379,58 @@ impl Saboteur {
             | Sabotage::ClipsHeld
             | Sabotage::PinEdits
             | Sabotage::RetiresUnread
-            | Sabotage::Fights => return,
+            | Sabotage::Fights
+            | Sabotage::UncheckedCopy
+            | Sabotage::TakenForSaved
+            | Sabotage::FoldsSuspended
+            | Sabotage::SuspendsForEver
+            | Sabotage::ContinuesAborted
+            | Sabotage::RetriesAgain
+            | Sabotage::KeepsSettings
+            | Sabotage::Insists => return,
         }
         seal(drafts);
     }
 }
 
+/// A store as a careless host sees it: whatever it was asked to do, it did.
+pub(crate) struct Careless<'a> {
+    store: &'a mut MemoryStore,
+    taken: BTreeMap<Digest, Vec<u8>>,
+}
+
+impl<'a> Careless<'a> {
+    pub fn of(store: &'a mut MemoryStore) -> Self {
+        Careless { store, taken: BTreeMap::new() }
+    }
+}
+
+impl ObjectStore for Careless<'_> {
+    fn put(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
+        let _ = self.store.put(digest, bytes);
+        self.taken.insert(digest, bytes.to_vec());
+        Ok(())
+    }
+
+    fn get(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.taken.get(&digest).cloned().or_else(|| self.store.get(digest).ok().flatten()))
+    }
+}
+
 /// An answer that follows everything.
 const READ: &str = r#"{"type":"message","id":"read","message":{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"read"}]}}"#;
+
+/// A message that follows everything, and weighs nothing.
+const SPOKEN: &str = r#"{"type":"message","id":"spoken","message":{"role":"user","content":[]}}"#;
+
+/// Whether a person stopped the newest answer.
+fn was_aborted(branch: &[Entry]) -> bool {
+    let newest = branch.iter().rev().find_map(|entry| match entry.kind() {
+        Kind::Message(Role::Assistant(assistant)) => Some(assistant.stop),
+        _ => None,
+    });
+    newest == Some(StopReason::Aborted)
+}
 
 /// Whether an entry is a decision with this verb.
 fn decides(entry: &Entry, verb: &str) -> bool {

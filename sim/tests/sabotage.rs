@@ -135,6 +135,46 @@ fn a_foreign_edit_that_is_fought_is_caught() {
     assert_caught(Sabotage::Fights, &["band", "conservation", "attributed"]);
 }
 
+#[test]
+fn a_damaged_second_copy_that_is_given_back_is_caught() {
+    assert_caught(Sabotage::UncheckedCopy, &["lossless"]);
+}
+
+#[test]
+fn a_refused_write_that_is_taken_for_done_is_caught() {
+    assert_caught(Sabotage::TakenForSaved, &["durable"]);
+}
+
+#[test]
+fn folding_that_goes_on_while_it_is_suspended_is_caught() {
+    assert_caught(Sabotage::FoldsSuspended, &["suspension"]);
+}
+
+#[test]
+fn a_suspension_that_a_person_cannot_end_is_caught() {
+    assert_caught(Sabotage::SuspendsForEver, &["suspension"]);
+}
+
+#[test]
+fn a_continuation_after_a_person_s_abort_is_caught() {
+    assert_caught(Sabotage::ContinuesAborted, &["band", "progress"]);
+}
+
+#[test]
+fn a_second_overflow_that_loops_is_caught() {
+    assert_caught(Sabotage::RetriesAgain, &["band", "progress"]);
+}
+
+#[test]
+fn a_session_that_keeps_its_old_settings_is_caught() {
+    assert_caught(Sabotage::KeepsSettings, &["resume"]);
+}
+
+#[test]
+fn a_dropped_boundary_that_is_tried_again_and_again_is_caught() {
+    assert_caught(Sabotage::Insists, &["progress"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -160,6 +200,14 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::ForgetsUnmark, Profile::Swarm, 0..600, &["held"]),
         (Sabotage::ClipsHeld, Profile::Swarm, 0..600, &["held", "conservation"]),
         (Sabotage::RetiresUnread, Profile::Swarm, 0..600, &["conservation", "held"]),
+        (Sabotage::UncheckedCopy, Profile::Swarm, 0..200, &["lossless"]),
+        (Sabotage::TakenForSaved, Profile::Swarm, 0..200, &["durable"]),
+        (Sabotage::FoldsSuspended, Profile::Swarm, 0..600, &["suspension"]),
+        (Sabotage::SuspendsForEver, Profile::Swarm, 0..600, &["suspension"]),
+        (Sabotage::ContinuesAborted, Profile::Swarm, 0..600, &["progress"]),
+        (Sabotage::RetriesAgain, Profile::Swarm, 0..600, &["progress"]),
+        (Sabotage::KeepsSettings, Profile::Swarm, 0..200, &["resume"]),
+        (Sabotage::Insists, Profile::Swarm, 0..600, &["progress"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

@@ -1,7 +1,7 @@
 //! What a run must be, whatever happens in it.
 
 use fold_invariants::owed::Arm;
-use fold_models::agent::{Profile, draw};
+use fold_models::agent::{Op, Plan, Profile, draw};
 use fold_sim::run::{Summary, plan, seed, smallest, trace};
 use fold_sim::sabotage::Sabotage;
 use fold_sim::world::Options;
@@ -27,6 +27,19 @@ fn a_plan_that_was_stored_and_read_runs_the_same() {
     let read = fold_models::agent::Plan::parse(&text).expect("a stored plan");
     let digests = |drawn| plan(drawn, &Arm::ALL, Options::default()).expect("runs").into_iter().map(|run| run.digest).collect::<Vec<_>>();
     assert_eq!(digests(&drawn), digests(&read));
+}
+
+/// The store is read where the journal lost a line, and nowhere else.
+#[test]
+fn a_disk_that_goes_wrong_changes_no_window_and_no_decision() {
+    let broken = |op: &Op| matches!(op, Op::Disk { .. } | Op::Rot { .. });
+    let plans = (0..).map(|seed| draw(Profile::Swarm, seed)).filter(|plan| plan.ops.iter().filter(|op| broken(op)).count() > 2);
+    for drawn in plans.take(12) {
+        let mut sound = drawn.clone();
+        sound.ops.iter_mut().filter(|op| broken(op)).for_each(|op| *op = Op::Disk { fault: None });
+        let digest = |of: &Plan| plan(of, &[Arm::Fold], Options::default()).expect("runs")[0].digest.clone();
+        assert_eq!(digest(&drawn), digest(&sound), "seed {}", drawn.seed);
+    }
 }
 
 #[test]

@@ -34,9 +34,7 @@ impl View<'_> {
         if carried.is_some() != is_first {
             return shown.into_iter().rev().map(|at| (at, Shown::NOTHING)).collect();
         }
-        gone.into_iter()
-            .map(|at| (at, carried.map_or_else(|| Shown::original(&self.branch[at]), |fold| self.as_folded(fold, at))))
-            .collect()
+        gone.into_iter().map(|at| (at, carried.map_or_else(|| Shown::original(&self.branch[at]), |fold| self.as_folded(fold, at)))).collect()
     }
 
     /// The newest recovery that named an entry of a batch.

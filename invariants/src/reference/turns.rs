@@ -208,8 +208,7 @@ impl View<'_> {
         let units: Vec<usize> = self.decisions.pinned.union(&self.opened).copied().collect();
         let kept: Size = self.entries(&units).iter().filter_map(|at| Some(self.shown.get(at)?.size)).sum();
         let roots = self.standing.roots.iter().map(|root| &self.standing.folds[*root]);
-        let placeholders: u64 =
-            roots.filter(|fold| self.decisions.pinned_folds.contains(fold.id.as_str())).map(|fold| fold.text.len() as u64).sum();
+        let placeholders: u64 = roots.filter(|fold| self.decisions.pinned_folds.contains(fold.id.as_str())).map(|fold| fold.text.len() as u64).sum();
         self.meter.rate_min().tokens_at_most(kept.bytes + placeholders) + kept.images * IMAGE_TOKENS
     }
 }

@@ -198,11 +198,21 @@ fn shared(session: &Session, world: &World, settings: &Settings, window: u64, mo
 
 /// How many turns ended in a commit. The runtime observes entry by entry; at a commit it must also say the same when opened afresh.
 fn agree(seed: u64, turns: usize, window: u64, options: &str, habits: Habits) -> usize {
-    let settings = Settings::parse(options).expect("valid options");
+    agree_through(seed, turns, window, &[options], habits)
+}
+
+/// The same where the settings change every forty turns.
+fn agree_through(seed: u64, turns: usize, window: u64, options: &[&str], habits: Habits) -> usize {
+    let mut all = options.iter().cycle().map(|options| Settings::parse(options).expect("valid options"));
+    let mut settings = all.next().expect("settings");
     let mut world = World::new(seed);
     let mut session = Session::open(&[], &settings, window).expect("a budget");
     let (mut seen, mut commits) = (0, 0);
     for number in 0..turns {
+        if options.len() > 1 && number % 40 == 39 {
+            settings = all.next().expect("settings");
+            session.configure(&settings, window).expect("a budget");
+        }
         turn(&mut world, habits, &session);
         world.branch[seen..].iter().for_each(|entry| session.observe(entry));
         seen = world.branch.len();
@@ -279,31 +289,42 @@ fn they_agree_where_batches_are_held() {
     all_agree(30_000, &options(2, 2_000, held), Habits { users: 300, customs: 100, commands: 200, ..Habits::default() });
 }
 
+const EVERYTHING: Habits = Habits {
+    users: 300,
+    heavy_users: 100,
+    customs: 100,
+    commands: 100,
+    systems: 10,
+    failures: 60,
+    huge_calls: 30,
+    irregular: 20,
+    unmeasured: 100,
+    images: 50,
+    foreign: 20,
+    compactions: 5,
+    switches: 5,
+    moments: 50,
+    torn: 50,
+    pins: 20,
+    unmarks: 20,
+    cuts: 30,
+    peeks: 300,
+};
+
 #[test]
 fn they_agree_on_everything_a_session_may_do() {
-    let habits = Habits {
-        users: 300,
-        heavy_users: 100,
-        customs: 100,
-        commands: 100,
-        systems: 10,
-        failures: 60,
-        huge_calls: 30,
-        irregular: 20,
-        unmeasured: 100,
-        images: 50,
-        foreign: 20,
-        compactions: 5,
-        switches: 5,
-        moments: 50,
-        torn: 50,
-        pins: 20,
-        unmarks: 20,
-        cuts: 30,
-        peeks: 300,
-    };
-    all_agree(20_000, &options(2, 2_000, r#","blacklistAutoFoldTools":["keep"]"#), habits);
-    all_agree(16_000, &options(3, 1_000, r#","toolFoldThreshold":0.9"#), habits);
+    all_agree(20_000, &options(2, 2_000, r#","blacklistAutoFoldTools":["keep"]"#), EVERYTHING);
+    all_agree(16_000, &options(3, 1_000, r#","toolFoldThreshold":0.9"#), EVERYTHING);
+}
+
+#[test]
+fn they_agree_where_the_settings_change_on_the_way() {
+    let held = options(2, 2_000, r#","blacklistAutoFoldTools":["keep"]"#);
+    let (small, large) = (options(3, 300, r#","toolFoldThreshold":0.9"#), options(2, 6_000, ""));
+    for seed in 0..4 {
+        agree_through(seed, 300, 20_000, &[&held, &small, &large], EVERYTHING);
+        agree_through(seed + 100, 300, 12_000, &[&large, &small], Habits { users: 300, customs: 200, commands: 100, ..Habits::default() });
+    }
 }
 
 /// A number of sessions with habits, windows and settings drawn at random; `AGREE_FROM` and `AGREE_SEEDS` widen the search.

@@ -135,10 +135,20 @@ mod tests {
             for plan in (0..seeds).map(|seed| draw(profile, seed)) {
                 let settings = Settings::parse(&plan.settings.to_string()).unwrap_or_else(|refused| panic!("{refused:?} {}", plan.settings));
                 Band::new(&settings, plan.window).unwrap_or_else(|refused| panic!("{refused}"));
+                // Whatever settings and whatever window come together.
+                let mut all = vec![settings];
+                let mut windows = vec![plan.window];
                 for op in &plan.ops {
-                    let Op::ModelSwitch { window_ppm, .. } = op else { continue };
-                    let window = plan.window * u64::from(*window_ppm) / 1_000_000;
-                    Band::new(&settings, window).unwrap_or_else(|refused| panic!("{refused}"));
+                    match op {
+                        Op::ModelSwitch { window_ppm, .. } => windows.push(plan.window * u64::from(*window_ppm) / 1_000_000),
+                        Op::Configure { settings } => {
+                            all.push(Settings::parse(&settings.to_string()).unwrap_or_else(|refused| panic!("{refused:?}")))
+                        }
+                        _ => {}
+                    }
+                }
+                for (settings, window) in all.iter().flat_map(|settings| windows.iter().map(move |window| (settings, *window))) {
+                    Band::new(settings, window).unwrap_or_else(|refused| panic!("{refused}"));
                 }
             }
         }

@@ -4,6 +4,7 @@
 
 use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Op, Outcome, Plan, Reply, Stop, Tool, Verb};
 use crate::agent::text::Shape;
+use crate::store::Fault;
 use std::collections::BTreeSet;
 
 /// A name, and whether it fits.
@@ -23,7 +24,7 @@ const OF_PLAN: [Fact<Plan>; 11] = [
     ("large window", |plan| plan.window >= 100_000),
 ];
 
-const OF_OP: [Fact<Op>; 20] = [
+const OF_OP: [Fact<Op>; 29] = [
     ("heavy user message", |op| matches!(op, Op::User { text, .. } if text.bytes >= 2_000)),
     ("giant paste", |op| matches!(op, Op::User { text, .. } if text.bytes >= 20_000)),
     ("nasty user text", |op| matches!(op, Op::User { text, .. } if text.shape == Shape::Nasty)),
@@ -44,6 +45,15 @@ const OF_OP: [Fact<Op>; 20] = [
     ("refold", |op| matches!(op, Op::Act { verb: Verb::Refold, .. })),
     ("cut a fold anew", |op| matches!(op, Op::Act { verb: Verb::Recut, .. })),
     ("unmark", |op| matches!(op, Op::Act { verb: Verb::Unmark, .. })),
+    ("no space left", |op| matches!(op, Op::Disk { fault: Some(Fault::NoSpace) })),
+    ("write errors", |op| matches!(op, Op::Disk { fault: Some(Fault::WriteError) })),
+    ("read errors", |op| matches!(op, Op::Disk { fault: Some(Fault::ReadError) })),
+    ("short writes", |op| matches!(op, Op::Disk { fault: Some(Fault::ShortWrite) })),
+    ("torn writes", |op| matches!(op, Op::Disk { fault: Some(Fault::TornWrite) })),
+    ("lost syncs", |op| matches!(op, Op::Disk { fault: Some(Fault::LostSync) })),
+    ("one refusal", |op| matches!(op, Op::Refuse { times: ..=1 })),
+    ("refusals in a row", |op| matches!(op, Op::Refuse { times: 2.. })),
+    ("disk sound again", |op| matches!(op, Op::Disk { fault: None })),
 ];
 
 const OF_ANSWER: [Fact<Answer>; 11] = [

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::text::Shape;
+use crate::store::Fault;
 
 /// The format a plan is written in.
 pub const SCHEMA: u32 = 1;
@@ -230,6 +231,28 @@ pub enum Op {
         /// Whether it does from here on.
         reported: bool,
     },
+    /// The disk that keeps the second copies goes wrong from here on, or is sound again.
+    Disk {
+        /// What is wrong with it.
+        fault: Option<Fault>,
+    },
+    /// A second copy rots.
+    Rot {
+        /// Which of all that there are, counted round.
+        nth: u32,
+    },
+    /// The host reports an internal error of the policy.
+    Fail,
+    /// The provider refuses the next requests for their size, whatever it is. Only a policy that recovers from that is asked to.
+    Refuse {
+        /// How many.
+        times: u8,
+    },
+    /// A person changes the settings.
+    Configure {
+        /// All of them, as the plan's own.
+        settings: Value,
+    },
 }
 
 /// What an agent does with the policy's own tool.
@@ -425,7 +448,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 24] = [
         "user",
         "answer",
         "idle",
@@ -445,6 +468,11 @@ impl Op {
         "dropDrafts",
         "ask",
         "act",
+        "disk",
+        "rot",
+        "fail",
+        "refuse",
+        "configure",
     ];
 
     /// The kind of op, as a plan names it.
@@ -469,6 +497,11 @@ impl Op {
             Op::DropDrafts => "dropDrafts",
             Op::Ask => "ask",
             Op::Act { .. } => "act",
+            Op::Disk { .. } => "disk",
+            Op::Rot { .. } => "rot",
+            Op::Fail => "fail",
+            Op::Refuse { .. } => "refuse",
+            Op::Configure { .. } => "configure",
         }
     }
 
@@ -494,7 +527,12 @@ impl Op {
             | Op::Crash { .. }
             | Op::DropDrafts
             | Op::Ask
-            | Op::Act { .. } => 0,
+            | Op::Act { .. }
+            | Op::Disk { .. }
+            | Op::Rot { .. }
+            | Op::Fail
+            | Op::Refuse { .. }
+            | Op::Configure { .. } => 0,
         }
     }
 }

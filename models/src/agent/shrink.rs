@@ -118,15 +118,20 @@ fn plainer_frames(plan: &Plan) -> Vec<Plan> {
         frame(&|plan| plan.world.reports_usage = true),
         frame(&|plan| plan.ops.iter_mut().for_each(|op| *op = plainer_ops(op).into_iter().next().unwrap_or_else(|| op.clone()))),
     ];
-    for name in plan.settings.as_object().into_iter().flat_map(serde_json::Map::keys) {
-        plainer.push(frame(&|plan| {
-            if let Value::Object(options) = &mut plan.settings {
-                options.remove(name);
-            }
-        }));
-    }
+    plainer.extend(plainer_settings(&plan.settings).into_iter().map(|settings| frame(&|plan| plan.settings = settings.clone())));
     plainer.retain(|plainer| plainer != plan);
     plainer
+}
+
+/// Options at their defaults, one by one.
+fn plainer_settings(settings: &Value) -> Vec<Value> {
+    let Some(options) = settings.as_object() else { return Vec::new() };
+    let without = |name: &String| {
+        let mut options = options.clone();
+        options.remove(name);
+        Value::Object(options)
+    };
+    options.keys().map(without).collect()
 }
 
 /// The forms of an op that are plainer than it, the plainest first.
@@ -160,7 +165,18 @@ fn plainer_ops(op: &Op) -> Vec<Op> {
             plainer
         }
         Op::Crash { after } => smaller(u64::from(*after)).map(|after| Op::Crash { after: short(after) }).collect(),
-        Op::ModelSwitch { .. } | Op::Resume | Op::SetUsage { .. } | Op::DropDrafts | Op::Ask => Vec::new(),
+        Op::Disk { fault: Some(_) } => vec![Op::Disk { fault: None }],
+        Op::Configure { settings } => plainer_settings(settings).into_iter().map(|settings| Op::Configure { settings }).collect(),
+        Op::Refuse { times: 2.. } => vec![Op::Refuse { times: 1 }],
+        Op::Rot { nth } => smaller(u64::from(*nth)).map(|nth| Op::Rot { nth: short(nth) }).collect(),
+        Op::Disk { fault: None }
+        | Op::ModelSwitch { .. }
+        | Op::Resume
+        | Op::SetUsage { .. }
+        | Op::DropDrafts
+        | Op::Ask
+        | Op::Fail
+        | Op::Refuse { .. } => Vec::new(),
     }
 }
 

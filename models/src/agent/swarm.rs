@@ -10,6 +10,7 @@
 use crate::agent::plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, Verb, World};
 use crate::agent::stream::Stream;
 use crate::agent::text::Shape;
+use crate::store::Fault;
 use serde_json::{Map, Value, json};
 
 macro_rules! features {
@@ -38,6 +39,10 @@ features! {
     Crash DropDrafts Ask
     // of an agent that tends its window
     Peeks Pins Marks Expands
+    // of the disk that keeps second copies, of the policy itself, and of the provider
+    Disk Fail Refuse
+    // of a person who changes the settings
+    Configure
 }
 
 use Feature as F;
@@ -336,7 +341,7 @@ impl Session {
 
     /// What the world does between two requests.
     fn events(&mut self) {
-        const RATES: [(Feature, u64); 20] = [
+        const RATES: [(Feature, u64); 24] = [
             (F::Custom, 15),
             (F::Bash, 30),
             (F::CustomMessage, 40),
@@ -357,6 +362,10 @@ impl Session {
             (F::Pins, 30),
             (F::Marks, 25),
             (F::Expands, 20),
+            (F::Disk, 20),
+            (F::Fail, 120),
+            (F::Refuse, 60),
+            (F::Configure, 80),
         ];
         for (feature, often) in RATES {
             if self.dice.happens(feature, 1, often) {
@@ -408,6 +417,14 @@ impl Session {
                 let bytes = if verb == Verb::Peek { stream.size(1_024, 128_000) } else { stream.size(4, 3_000) };
                 Op::Act { verb, nth: back - 1, text: self.text(feature, bytes, Shape::Prose) }
             }
+            F::Configure => {
+                let budget = stream.size(BUDGETS.0, self.window);
+                Op::Configure { settings: Frame::settings(budget, yes, &mut self.dice) }
+            }
+            F::Fail => Op::Fail,
+            F::Refuse => Op::Refuse { times: if yes { 2 } else { 1 } },
+            F::Disk if yes => Op::Rot { nth: back - 1 },
+            F::Disk => Op::Disk { fault: *stream.pick(&[&[None], &Fault::ALL.map(Some)[..]].concat()) },
             other => unreachable!("{other:?} is no event"),
         }
     }

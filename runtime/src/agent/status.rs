@@ -134,6 +134,12 @@ fn numbers(session: &Session) -> Vec<String> {
     lines.extend(folds(&session.forest()));
     lines.push(format!("held: {}, {held_tokens} tokens", count(held, "unit")));
     lines.extend(decisions(session));
+    if let Some(reason) = session.suspended() {
+        lines.push(format!(
+            "suspended after an internal error ({}): nothing is folded until a person asks or the session is opened again",
+            disarm(reason)
+        ));
+    }
     lines
 }
 

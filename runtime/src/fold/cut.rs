@@ -166,14 +166,23 @@ impl Cuts {
         }
     }
 
-    /// Forgets the marks and remainders that a commit applied.
-    pub fn apply(&mut self, claimed: &BTreeSet<usize>) {
-        let free = |units: &[usize]| units.iter().all(|unit| !claimed.contains(unit));
-        self.marks.retain(|cut| free(&cut.units));
-        self.remainders.retain(|remainder| free(&remainder.run.units));
-        if !free(&self.run.units) {
-            self.run = Run::default();
+    /// Forgets the marks and remainders that a commit applied: the units it claimed, and the entries (`taken`) that it hides or that carry
+    /// its placeholders. `false` if it cut through one of them, as a commit under other settings may: then the walk has to begin anew.
+    #[must_use]
+    pub fn apply(&mut self, claimed: &BTreeSet<usize>, taken: &BTreeSet<usize>) -> bool {
+        let mut whole = true;
+        let mut free = |units: &[usize], users: &[usize]| {
+            let free = units.iter().all(|unit| !claimed.contains(unit));
+            let claims_all = !free && units.iter().all(|unit| claimed.contains(unit));
+            whole &= claims_all || free && users.iter().all(|user| !taken.contains(user));
+            free
+        };
+        self.marks.retain(|cut| free(&cut.units, &cut.users));
+        self.remainders.retain(|remainder| free(&remainder.run.units, &remainder.run.users));
+        if !free(&self.run.units, &self.run.users) {
+            (self.run, self.closed) = (Run::default(), None);
         }
+        whole
     }
 
     /// How many cuts are closed.

@@ -113,6 +113,11 @@ impl Session {
         self.walk_anew();
     }
 
+    /// The walk as it is from scratch; no question is asked later than it was.
+    pub(super) fn walk_again(&mut self) {
+        self.cuts = walk(&self.context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.agreed.since);
+    }
+
     /// Begins the walk anew over what is in context, and counts anew what a commit could move.
     fn walk_anew(&mut self) {
         self.context.hold();

@@ -205,6 +205,20 @@ pub struct Commit {
     pub shortfall: Option<Shortfall>,
 }
 
+impl Commit {
+    /// The record, which is the whole change. Appended by itself it makes the commit; the overlay shows it, and later boundaries give the
+    /// edits. A host does that where another extension dropped its last boundary, which nobody can do to one entry.
+    pub fn record(&self) -> &Draft {
+        &self.drafts[0]
+    }
+
+    /// Whether the host is to send the request again, which the provider refused for its size. Nothing else continues a run; and this
+    /// not either, where a person has stopped it meanwhile.
+    pub fn asks_again(&self) -> bool {
+        self.trigger == Trigger::Overflow
+    }
+}
+
 /// Why a boundary at the trigger did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deferral {
@@ -218,6 +232,11 @@ pub enum Deferral {
     NothingButHeld,
     /// All marks together free less than 2% of the budget.
     BelowFloor,
+    /// A commit made room for a request that was refused for its size, and the provider refused the next one too. The run ends, and a
+    /// person is told; see [`super::Session::refused_again`].
+    RefusedAgain,
+    /// Nothing is done unasked after an internal error.
+    Suspended,
 }
 
 impl Deferral {
@@ -229,6 +248,8 @@ impl Deferral {
             Deferral::NothingRipe => "nothing ripe",
             Deferral::NothingButHeld => "nothing but held",
             Deferral::BelowFloor => "below the floor",
+            Deferral::RefusedAgain => "refused again",
+            Deferral::Suspended => "suspended",
         }
     }
 }

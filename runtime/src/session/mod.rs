@@ -16,6 +16,7 @@
 //! | `repairs` | what another extension tore apart is put together once |
 //! | `recovery` | originals given back, second copies |
 //! | `status` | what a person may want to know |
+//! | `suspension` | nothing is done unasked after an internal error |
 //! | `choice` | what a decision may be about: what an id names, what pins take |
 //! | `view` | its folds, marks and entries, to be read |
 
@@ -30,13 +31,14 @@ mod recovery;
 mod repairs;
 mod shortfall;
 mod status;
+mod suspension;
 mod view;
 
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
 pub use notice::NOTICE;
-pub use recovery::{Original, RecoverError};
+pub use recovery::{Original, RecoverError, Saved};
 pub use shortfall::{Obstacle, Shortfall};
 pub use status::Status;
 pub use view::{FoldView, Mark, Origin, Place};
@@ -82,9 +84,13 @@ pub struct Session {
     since_commit: Option<Size>,
     /// Whether the notice of this approach to the band was given.
     noticed: bool,
-    /// Folded originals that no store was offered yet.
+    /// Folded originals of which no second copy is known.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
+    /// A commit made room for a request that was refused, and neither a good answer nor a person has spoken since.
+    retried: bool,
+    /// Why nothing is done unasked. No journal tells; a session that is opened again does not know it.
+    suspended: Option<String>,
 }
 
 impl Session {
@@ -116,11 +122,25 @@ impl Session {
             noticed: false,
             unsaved: Vec::new(),
             last_answer: None,
+            retried: false,
+            suspended: None,
         };
         for entry in branch {
             session.observe(entry);
         }
         Ok(session)
+    }
+
+    /// Takes other settings or another model's context window from here on, as if the branch were opened with them; what was committed
+    /// stays, and nothing that is shown changes. Costs what opening the branch costs.
+    ///
+    /// # Errors
+    /// Like [`Session::open`]; everything is as it was then.
+    pub fn configure(&mut self, settings: &Settings, window: u64) -> Result<(), String> {
+        let opened = Session::open(&self.context.entries, settings, window)?;
+        let (unsaved, suspended) = (std::mem::take(&mut self.unsaved), self.suspended.take());
+        *self = Session { unsaved, suspended, ..opened };
+        Ok(())
     }
 
     /// Takes the next entry of the branch. Costs what the entry costs.
@@ -138,10 +158,12 @@ impl Session {
                 self.occupancy.answered(&assistant.model, assistant.usage, size);
                 self.appended(size);
                 self.last_answer = Some(at);
+                self.retried = false;
             }
             kind => {
                 if kind == &Kind::Message(Role::User) {
                     self.words = self.words + size;
+                    self.retried = false;
                 }
                 if line_of(entry).is_some() {
                     self.peeks.insert(at);
@@ -273,8 +295,9 @@ impl Session {
         } else {
             None
         };
-        let mut claimed = BTreeSet::new();
+        let (mut claimed, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for (fold, units, digests) in folds {
+            taken.extend(fold.parts.iter().copied().chain([fold.carrier.position()]));
             self.unsaved.extend(&fold.parts);
             self.digests.extend(fold.parts.iter().copied().zip(digests));
             claimed.extend(&units);
@@ -283,10 +306,11 @@ impl Session {
                 self.lattice.insert(fold, units);
             }
         }
-        self.cuts.apply(&claimed);
         if let Some(lattice) = changed {
             self.lattice = lattice;
             self.turned(&record.changes);
+        } else if !self.cuts.apply(&claimed, &taken) {
+            self.walk_again();
         }
         self.occupancy.changed();
         if !matches!(record.trigger.as_str(), "recovery" | "peek" | "expand" | "refold") {
@@ -306,6 +330,10 @@ impl Session {
         if matches!(record.trigger.as_str(), "band" | "person") {
             self.end_withdrawals();
         }
+        if record.trigger == Trigger::Person.name() {
+            self.suspended = None;
+        }
+        self.retried |= record.trigger == Trigger::Overflow.name();
     }
 
     /// What a record promises is shown from its place on, whether its edit is there yet or not.
@@ -361,6 +389,9 @@ impl Session {
     /// Decides what to append at this moment. Below the band this costs the same however long the session is; at the band it looks at the
     /// marks.
     pub fn boundary(&self, moment: Moment) -> Decision {
+        if self.suspended.is_some() && moment != Moment::Asked {
+            return self.trigger(moment).map_or(Decision::Quiet, |_| Decision::Deferred(Deferral::Suspended));
+        }
         let limit = moment.edits(self.context.entries.len());
         let decision = self.decide(moment, limit);
         let deferral = match decision {
@@ -387,14 +418,10 @@ impl Session {
         if let Some(edits) = self.torn_batches() {
             return self.without_folds(Trigger::Recovery, (before, self.target()), limit, edits, &Changes::default());
         }
-        let fence = self.is_over_fence(before);
-        let trigger = match moment {
-            Moment::Asked => Trigger::Person,
-            Moment::Refused => Trigger::Overflow,
-            _ if fence => Trigger::Fence,
-            Moment::TurnEnd | Moment::Settling if before >= self.band.max_target => Trigger::Band,
-            Moment::TurnEnd | Moment::Settling | Moment::Request => return Decision::Quiet,
-        };
+        let Some(trigger) = self.trigger(moment) else { return Decision::Quiet };
+        if trigger == Trigger::Overflow && self.retried {
+            return Decision::Deferred(Deferral::RefusedAgain);
+        }
         if trigger == Trigger::Band && self.occupancy.waiting() {
             return Decision::Deferred(Deferral::WaitingForAnswer);
         }
@@ -402,6 +429,18 @@ impl Session {
             return Decision::Deferred(Deferral::Rearm);
         }
         self.commit_after_closing(before, trigger, limit)
+    }
+
+    /// What a moment asks for, as things stand.
+    fn trigger(&self, moment: Moment) -> Option<Trigger> {
+        let occupancy = self.occupancy.tokens();
+        match moment {
+            Moment::Asked => Some(Trigger::Person),
+            Moment::Refused => Some(Trigger::Overflow),
+            _ if self.is_over_fence(occupancy) => Some(Trigger::Fence),
+            Moment::TurnEnd | Moment::Settling if occupancy >= self.band.max_target => Some(Trigger::Band),
+            Moment::TurnEnd | Moment::Settling | Moment::Request => None,
+        }
     }
 
     fn commit(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
@@ -478,18 +517,32 @@ impl Session {
         self.band.over_fence(tokens, self.occupancy.margin(&self.band))
     }
 
-    /// Whether the next request may leave, overlay and all.
+    /// Whether the next request may leave, overlay and all. While folding is suspended nothing of ours stops one.
     ///
     /// # Errors
     /// [`OverFence`] where it may not: the provider would have no room to answer, or would refuse it. Walks the window.
     pub fn fence(&self) -> Result<(), OverFence> {
         let estimate = self.occupancy.tokens();
-        if !self.is_over_fence(estimate) {
+        if self.suspended.is_some() || !self.is_over_fence(estimate) {
             return Ok(());
         }
+        Err(OverFence { estimate, margin: self.margin(), budget: self.band.budget, window: self.band.window, largest: self.largest() })
+    }
+
+    /// What a person is told of [`Deferral::RefusedAgain`]. Walks the window.
+    pub fn refused_again(&self) -> String {
+        let heaviest =
+            self.largest().map_or_else(String::new, |(entry, tokens)| format!("; the heaviest entry in it is {entry} with about {tokens} tokens"));
+        format!(
+            "the provider refused the request for its size again, after everything that can be folded and clipped was: it holds about {} tokens{heaviest}. It is not sent a third time. Take a model with a larger context window, go back before that entry, or compact",
+            self.occupancy()
+        )
+    }
+
+    /// The heaviest entry that is shown, and its tokens.
+    fn largest(&self) -> Option<(String, u64)> {
         let largest = self.context.in_context().max_by_key(|&at| (self.context.shown[at].weight(), std::cmp::Reverse(at)));
-        let largest = largest.map(|at| (self.context.entries[at].id().to_owned(), self.tokens_at_most(self.context.shown[at])));
-        Err(OverFence { estimate, margin: self.margin(), budget: self.band.budget, window: self.band.window, largest })
+        largest.map(|at| (self.context.entries[at].id().to_owned(), self.tokens_at_most(self.context.shown[at])))
     }
 
     fn tokens_at_most(&self, size: Size) -> u64 {

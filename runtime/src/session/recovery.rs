@@ -44,23 +44,84 @@ impl std::fmt::Display for RecoverError {
 
 impl std::error::Error for RecoverError {}
 
+/// What became of the second copies that were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// How many stood there as they must.
+    pub found: usize,
+    /// How many were not there, and are now.
+    pub written: usize,
+    /// The entries whose copies were damaged or could not be read, and are whole again.
+    pub repaired: Vec<String>,
+    /// How many originals have no sound copy that is known of. They are offered again the next time.
+    pub left: usize,
+    /// The first thing that went wrong.
+    pub error: Option<StoreError>,
+}
+
+impl Saved {
+    /// What a person is to be told; `None` where all is well.
+    pub fn warning(&self) -> Option<String> {
+        let left = self.error.as_ref().map(|error| {
+            format!(
+                "{} folded originals have no second copy ({error}). The journal holds them; folding goes on, and they are offered to the store again at the next boundary",
+                self.left
+            )
+        });
+        let repaired = (!self.repaired.is_empty())
+            .then(|| format!("the second copies of {} were damaged and have been written again from the journal", self.repaired.join(", ")));
+        match (left, repaired) {
+            (Some(left), Some(repaired)) => Some(format!("{left}; {repaired}")),
+            (left, repaired) => left.or(repaired),
+        }
+    }
+}
+
 impl Session {
-    /// Offers the store every folded original it was not offered yet; what it refuses is offered again the next time.
+    /// Sees to a second copy of every folded original that none is known of: after opening of all, later of those folded since. What
+    /// is missing or damaged is written from the journal and read back; what cannot be is offered again the next time.
     ///
-    /// # Errors
-    /// The first refusal. The journal still holds every original: a warning, never a stop.
-    pub fn save(&mut self, store: &mut dyn ObjectStore) -> Result<usize, StoreError> {
-        let mut saved = 0;
-        while let Some(&at) = self.unsaved.last() {
+    /// The journal still holds every original: whatever goes wrong here is a warning, never a stop.
+    pub fn save(&mut self, store: &mut dyn ObjectStore) -> Saved {
+        let mut saved = Saved::default();
+        let mut left = Vec::new();
+        while let Some(at) = self.unsaved.pop() {
             let entry = &self.context.entries[at];
             // What is not what was folded would only hide the loss.
-            if self.digests.get(&at) == Some(&entry.digest()) {
-                store.put(entry.digest(), entry.line().as_bytes())?;
-                saved += 1;
+            if self.digests.get(&at) != Some(&entry.digest()) {
+                continue;
             }
-            self.unsaved.pop();
+            let sound = |copy: &[u8]| copy == entry.line().as_bytes();
+            let stood = store.get(entry.digest());
+            if matches!(&stood, Ok(Some(copy)) if sound(copy)) {
+                saved.found += 1;
+                continue;
+            }
+            let put = store.put(entry.digest(), entry.line().as_bytes());
+            let refused = put.is_err();
+            let back = put.and_then(|()| store.get(entry.digest()));
+            match back {
+                Ok(Some(copy)) if sound(&copy) && stood == Ok(None) => saved.written += 1,
+                Ok(Some(copy)) if sound(&copy) => saved.repaired.push(entry.id().to_owned()),
+                other => {
+                    left.push(at);
+                    saved.error.get_or_insert(other.err().unwrap_or_else(|| StoreError("what was written does not read back".to_owned())));
+                }
+            }
+            // A disk that takes nothing now is asked again the next time.
+            if refused {
+                break;
+            }
         }
-        Ok(saved)
+        self.unsaved.extend(left);
+        saved.left = self.unsaved.len();
+        saved
+    }
+
+    /// Looks at the second copy of every folded original again, and writes from the journal what is missing or damaged.
+    pub fn heal(&mut self, store: &mut dyn ObjectStore) -> Saved {
+        self.unsaved = self.digests.keys().copied().collect();
+        self.save(store)
     }
 
     /// The exact entries that a fold hides at any depth, in branch order, each checked against the digest its record holds; the

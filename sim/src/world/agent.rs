@@ -8,7 +8,7 @@ use fold_models::price::Used;
 use fold_models::provider::usage;
 use fold_runtime::agent::{Action, act};
 use fold_runtime::journal::{Kind, Role, Usage};
-use fold_runtime::session::{Draft, Moment, Place, Session, Trigger};
+use fold_runtime::session::{Draft, Place, Session, Trigger};
 
 impl World<'_> {
     /// One call of the tool. A peek is a call and a result in the conversation; a decision is an entry, and changes nothing that is shown.
@@ -171,6 +171,6 @@ impl World<'_> {
         let content = format!("[{{\"type\":\"text\",\"text\":{text}}}]");
         self.host.tool_result(&ToolResult { call_id: &id, tool: "pi_fold_context", content: &content, is_error: failed });
         self.appended += self.host.message_tokens().saturating_sub(before);
-        self.boundary(Moment::TurnEnd)
+        self.turn_end()
     }
 }

@@ -1,16 +1,19 @@
 //! What a person and the host do between turns: reopen, fork, go elsewhere, switch models, compact; and another extension.
 
 use super::{Outcome, World, name};
+use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::window::{Cause, Change};
 use fold_models::agent::Model;
-use fold_models::host::{KEEP_RECENT, Summarize};
+use fold_models::host::{KEEP_RECENT, RESERVE, Summarize};
 use fold_models::price::Used;
 use fold_models::provider;
 use fold_models::shown::Shown;
 use fold_models::wire::Chain;
+use fold_runtime::config::Settings;
 use fold_runtime::journal::{Kind, Role};
 use fold_runtime::session::{Draft, Moment};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,7 +21,53 @@ impl World<'_> {
     pub(super) fn resume(&mut self) -> Outcome {
         self.catch_up()?;
         self.reopened("resume")?;
+        self.process_ends();
         self.open()
+    }
+
+    /// A person changes the settings: nothing that is shown changes, and the session is the one that opening its journal with them gives.
+    pub(super) fn configure(&mut self, settings: &Value) -> Outcome {
+        self.catch_up()?;
+        self.settings =
+            Settings::parse(&settings.to_string()).map_err(|refused| Broken::new("resume", "settings that can be read", refused.join("; ")))?;
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let shown: Vec<u64> = self.host.window().iter().map(|shown| shown.digest).collect();
+        let (size, marks) = (session.shown(), session.marks());
+        if !self.saboteur.as_ref().is_some_and(Saboteur::keeps_settings) {
+            session.configure(&self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "settings that are taken", why))?;
+        }
+        self.probes.when("settings changed in a folded session", self.report.commits > 0);
+        self.probes.when("settings changed with marks pending", marks > 0);
+        self.note = format!("{}settings {settings}; ", self.note);
+        let resized = session.shown() != size;
+        // Other settings may make room where there was none.
+        self.committed.clear();
+        self.lay_over()?;
+        if resized || shown.iter().copied().ne(self.host.window().iter().map(|shown| shown.digest)) {
+            return Err(Broken::new("quiet", "other settings change nothing that is shown", "another window"));
+        }
+        self.reopened("resume")
+    }
+
+    /// The host reports an internal error of the runtime: a person is told once, and nothing is done unasked from here on.
+    pub(super) fn fails(&mut self) -> Outcome {
+        self.catch_up()?;
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let told = session.suspend("the plan says so");
+        if told.is_some() == self.suspended {
+            return Err(Broken::new("suspension", "a person is told once", format!("{told:?}")));
+        }
+        self.suspended = true;
+        self.note = format!("{}{}; ", self.note, told.unwrap_or_else(|| "suspended already".to_owned()));
+        self.probes.when("suspended with folds in the window", self.report.commits > 0);
+        Ok(())
+    }
+
+    /// Pi's own compaction by its threshold.
+    pub(super) fn compact_by_threshold(&mut self) -> Outcome {
+        // A person on a small window sets the reserve in proportion.
+        let reserve = RESERVE.min(self.model.context_window / 5);
+        if self.host.over_threshold(self.model.context_window, reserve) { self.compact(true) } else { Ok(()) }
     }
 
     /// An entry so far back, where the branch may be cut: inside a commit's entries as well as anywhere else.

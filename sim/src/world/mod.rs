@@ -10,6 +10,7 @@
 //! | `request` | what leaves, whether it is taken, what comes back |
 //! | `runtime` | the boundary, and the checks of what is decided and given back |
 //! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
+//! | `copies` | second copies on a disk that goes wrong |
 //! | `agent` | the policy's own tool, as an agent uses it |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
@@ -32,15 +33,17 @@ use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
 use fold_models::wire::{Chain, Rule};
 use fold_runtime::config::Settings;
-use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::journal::{Digest, Entry, Kind};
 use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Moment, Session, Trigger};
+use fold_runtime::window::Band;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 mod agent;
+mod copies;
 mod host;
 mod recording;
 mod request;
@@ -150,15 +153,25 @@ struct World<'p> {
     /// Entries of the branch the runtime has seen.
     seen: usize,
     store: MemoryStore,
+    /// Second copies that rotted since they were looked at last.
+    rotted: BTreeSet<Digest>,
     folds: Folds,
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
     /// Commits since the last request, by trigger and by what had been appended then.
     committed: BTreeMap<(Trigger, u64), u32>,
-    /// The process dies after so many of the next drafts; another extension drops the next ones; it died just now.
+    /// The process dies after so many of the next drafts, or died just now.
     crash: Option<u32>,
-    drops: bool,
     died: bool,
+    /// Boundaries that another extension will drop, and whether it dropped the last one.
+    drops: u32,
+    dropped: bool,
+    /// Requests that the provider will refuse whatever they hold.
+    refusals: u8,
+    /// A person stopped the run; whoever goes on now does it unasked.
+    aborted: bool,
+    /// Folding is suspended since the host reported an internal error.
+    suspended: bool,
     /// What another extension edited last of what a fold hides or carries.
     fought: Option<String>,
     /// The session was opened from its journal at least once.
@@ -230,13 +243,18 @@ impl<'p> World<'p> {
             session,
             seen: 0,
             store: MemoryStore::default(),
+            rotted: BTreeSet::new(),
             folds: Folds::default(),
             recovered: BTreeSet::new(),
             changes: Vec::new(),
             committed: BTreeMap::new(),
             crash: None,
-            drops: false,
             died: false,
+            drops: 0,
+            dropped: false,
+            refusals: 0,
+            aborted: false,
+            suspended: false,
             fought: None,
             reopened: false,
             excused: BTreeSet::new(),
@@ -313,6 +331,7 @@ impl<'p> World<'p> {
 
     fn op(&mut self, at: usize) -> Outcome {
         let mut buffer = String::new();
+        self.aborted = false;
         match &self.plan.ops[at] {
             Op::Answer(answer) => {
                 if let Some((prompt, read)) = self.request()? {
@@ -365,8 +384,13 @@ impl<'p> World<'p> {
             }
             Op::SetUsage { reported } => self.reports_usage = *reported,
             Op::Crash { after } => self.crash = Some(*after),
-            Op::DropDrafts => self.drops = true,
-            Op::Ask => self.boundary(Moment::Asked)?,
+            Op::DropDrafts => self.drops += 1,
+            Op::Disk { fault } => self.store.fail(*fault),
+            Op::Rot { nth } => self.rot(*nth),
+            Op::Fail => self.fails()?,
+            Op::Refuse { times } => self.refusals = *times,
+            Op::Configure { settings } => self.configure(settings)?,
+            Op::Ask => drop(self.boundary(Moment::Asked)?),
             Op::Act { verb, nth, text } => {
                 self.acts(*verb, *nth, *text)?;
                 if self.ended {
@@ -435,6 +459,7 @@ impl<'p> World<'p> {
             self.same_window()?;
             self.reopened("resume")?;
         }
+        self.healed()?;
         self.second_copies()
     }
 
@@ -506,6 +531,10 @@ fn refuse(plan: &Plan) -> Result<(), String> {
                 if !(10_000..=u128::from(u64::MAX)).contains(&window) {
                     return Err(format!("a model switch to a window of {window} tokens; folding needs at least 10,000"));
                 }
+            }
+            Op::Configure { settings } => {
+                let settings = Settings::parse(&settings.to_string()).map_err(|refused| refused.join("; "))?;
+                Band::new(&settings, plan.window)?;
             }
             _ => {}
         }

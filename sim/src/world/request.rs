@@ -6,13 +6,13 @@ use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
 use fold_invariants::window::{Cause, Change, follows};
 use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Stop, body};
-use fold_models::host::{RESERVE, from_scratch};
+use fold_models::host::from_scratch;
 use fold_models::price::Used;
-use fold_models::provider::{usage, usage_json};
+use fold_models::provider::{Overflow, usage, usage_json};
 use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::wire::{Rule, WireError, validate};
 use fold_runtime::journal::{Entry, Kind};
-use fold_runtime::session::{Moment, OverFence};
+use fold_runtime::session::{Decision, Moment, OverFence, Session, Trigger};
 use sha2::Digest as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,22 +23,63 @@ impl World<'_> {
         if self.arm == Arm::Fold && !self.may_leave()? {
             return Ok(None);
         }
-        for attempt in 0..2 {
+        let mut again = 0;
+        loop {
             let (tokens, read) = self.send()?;
-            let refused = self.model.admit(tokens).err();
-            let Some(overflow) = refused else {
+            let Err(overflow) = self.admit(tokens) else {
                 self.admitted = (self.admitted.0 + tokens, self.admitted.1 + read);
+                self.stopped = 0;
                 return Ok(Some((tokens, read)));
             };
             self.probes.hit("request refused for its size");
             self.last_read = (0, 0);
             self.note = format!("{}refused: {tokens} tokens; ", self.note);
-            if attempt == 1 || !self.recover_from(&overflow.to_string())? {
+            if !self.recover_from(&overflow.to_string(), again == 0)? {
                 self.explain(tokens);
-                return self.stop("the window is full").map(|()| None);
+                self.stopped += 1;
+                if self.arm != Arm::Fold || self.recorded || self.stopped > 2 {
+                    self.stop("the window is full")?;
+                }
+                return Ok(None);
+            }
+            if self.person_aborts() {
+                self.probes.hit("retry given up for a person's abort");
+                self.abort();
+                return Ok(None);
+            }
+            again += 1;
+            if again > 1 {
+                return Err(Broken::new("progress", "one retry of a request that was refused for its size", "a second one"));
             }
         }
-        Ok(None)
+    }
+
+    /// What the provider says to a request of so many tokens.
+    fn admit(&mut self, tokens: u64) -> Result<(), Overflow> {
+        if self.refuses() {
+            self.refusals -= 1;
+            return Err(Overflow { window: self.model.context_window, tokens });
+        }
+        self.model.admit(tokens)
+    }
+
+    /// Whether the provider refuses the next request whatever it holds.
+    fn refuses(&self) -> bool {
+        self.arm == Arm::Fold && self.refusals > 0
+    }
+
+    /// Whether a person stops the answer that is asked for.
+    fn person_aborts(&self) -> bool {
+        !self.recorded && matches!(self.plan.ops.get(self.step), Some(Op::Answer(answer)) if answer.stop == Stop::Aborted)
+    }
+
+    /// A run is stopped before anything came.
+    fn abort(&mut self) {
+        let aborted = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Aborted, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
+        let mut buffer = String::new();
+        body::assistant(&aborted, &[], self.voice, &usage_json(&usage(0, 0, 0, 0)), self.now, &mut buffer);
+        self.message(&buffer);
+        self.aborted = true;
     }
 
     /// The last moment before a request leaves: what came since the last boundary may need room, and what finds none must not be sent.
@@ -54,7 +95,6 @@ impl World<'_> {
         }
         self.probes.when("commit before a request", self.report.commits > commits);
         if self.saboteur.as_ref().is_some_and(Saboteur::sends_all_the_same) || self.over_the_fence().is_none() {
-            self.stopped = 0;
             return Ok(true);
         }
         // Nothing of ours makes room: Pi's own compaction is let through.
@@ -73,10 +113,7 @@ impl World<'_> {
             return self.stop("the window is full").map(|()| false);
         }
         // The host aborts the run; the turn ends as every other.
-        let aborted = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Aborted, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
-        let mut buffer = String::new();
-        body::assistant(&aborted, &[], self.voice, &usage_json(&usage(0, 0, 0, 0)), self.now, &mut buffer);
-        self.message(&buffer);
+        self.abort();
         self.boundary(Moment::TurnEnd)?;
         Ok(false)
     }
@@ -89,6 +126,10 @@ impl World<'_> {
     fn within_the_fence(&mut self, tokens: u64) -> Outcome {
         let Some(session) = &self.session else { return Ok(()) };
         let (estimate, margin) = (session.occupancy(), session.margin());
+        if self.suspended {
+            // Nothing of ours stops a request, and Pi recovers from what is refused.
+            return Ok(());
+        }
         if session.band().over_fence(estimate, margin) {
             return Err(Broken::new("fence", "no request over the fence is sent", format!("one of about {estimate} tokens")));
         }
@@ -101,6 +142,9 @@ impl World<'_> {
     }
 
     pub(super) fn send(&mut self) -> Outcome<(u64, u64)> {
+        if self.aborted {
+            return Err(Broken::new("progress", "nothing of ours goes on with a run that was stopped", "a request"));
+        }
         let rewrites = self.host.first_change() < self.host.last_request().len();
         let before: Vec<Arc<Shown>> = if rewrites { self.host.last_request().to_vec() } else { Vec::new() };
         let request = self.host.request();
@@ -113,7 +157,7 @@ impl World<'_> {
         self.changes.clear();
         let tokens = self.chain.tokens();
         self.within_the_fence(tokens)?;
-        let read = if tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
+        let read = if self.refuses() || tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
         self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
         self.last_read = (read, tokens - read.min(tokens));
         Ok((tokens, read))
@@ -155,7 +199,7 @@ impl World<'_> {
         let Err(error) = validate(self.host.window()) else { return Ok(()) };
         // Once the host's fault, a message stays it until we rewrite the window.
         let known = (error.entry.clone(), error.rule);
-        if self.excused.contains(&known) || self.excuses(&error) {
+        if self.excused.contains(&known) || self.excuses(&error) || self.waits_for_repair() {
             self.excused.insert(known);
             self.probes.hit("request the host alone made invalid");
             return Ok(());
@@ -165,6 +209,13 @@ impl World<'_> {
             "a request that the provider takes, or one that it would not take without our edits either",
             format!("{error}; {}", self.around(error.index)),
         ))
+    }
+
+    /// Whether what another extension tore apart is put together by nobody, because folding is suspended.
+    fn waits_for_repair(&self) -> bool {
+        let opened = || Session::open(self.host.branch(), &self.settings, self.model.context_window).ok();
+        let repairs = |session: Session| matches!(session.boundary(Moment::Request), Decision::Commit(commit) if commit.trigger == Trigger::Recovery);
+        self.suspended && opened().is_some_and(repairs)
     }
 
     /// The messages around one, in short.
@@ -202,8 +253,8 @@ impl World<'_> {
         self.host.window().iter().any(|shown| shown.source.id() == entry && shown.facts.placeholder)
     }
 
-    /// What a host does about a refused request; whether it is worth asking again.
-    pub(super) fn recover_from(&mut self, error: &str) -> Outcome<bool> {
+    /// What a host does about a refused request; whether it asks again. Pi itself compacts and tries again once.
+    pub(super) fn recover_from(&mut self, error: &str, first: bool) -> Outcome<bool> {
         let failed = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Error, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
         let mut buffer = String::new();
         body::assistant(&failed, &[], self.voice, &usage_json(&usage(0, 0, 0, 0)), self.now, &mut buffer);
@@ -216,22 +267,27 @@ impl World<'_> {
         }
         match self.arm {
             Arm::None => Ok(false),
-            Arm::Native => {
-                let before = self.host.branch().len();
-                self.compact(true)?;
-                Ok(self.host.branch().len() > before)
-            }
+            Arm::Native => self.compact_once(first),
             Arm::Fold => {
-                let commits = self.report.commits;
-                self.boundary(Moment::Refused)?;
-                Ok(self.report.commits > commits)
+                let asked_again = self.boundary(Moment::Refused)?;
+                self.probes.when("request sent again after an overflow", asked_again);
+                if self.suspended { self.compact_once(first) } else { Ok(asked_again) }
             }
         }
+    }
+
+    fn compact_once(&mut self, first: bool) -> Outcome<bool> {
+        let before = self.host.branch().len();
+        if first {
+            self.compact(true)?;
+        }
+        Ok(self.host.branch().len() > before)
     }
 
     pub(super) fn answered(&mut self, op: usize, prompt: u64, read: u64) -> Outcome {
         let Op::Answer(answer) = &self.plan.ops[op] else { return Ok(()) };
         let failed = matches!(answer.stop, Stop::Error | Stop::Aborted);
+        self.aborted = answer.stop == Stop::Aborted;
         let output = if failed { 0 } else { spoken(answer) * 1_000 / self.density() };
         let used = Used { fresh: prompt - read, cached: read, written: 0, output };
         self.bill(used);
@@ -290,12 +346,22 @@ impl World<'_> {
     pub(super) fn turn_end(&mut self) -> Outcome {
         match self.arm {
             Arm::None => Ok(()),
-            Arm::Fold => self.boundary(Moment::TurnEnd),
-            Arm::Native => {
-                // A person on a small window sets the reserve in proportion.
-                let reserve = RESERVE.min(self.model.context_window / 5);
-                if self.host.over_threshold(self.model.context_window, reserve) { self.compact(true) } else { Ok(()) }
+            Arm::Fold => {
+                let commits = self.report.commits;
+                let asked_again = self.boundary(Moment::TurnEnd)?;
+                self.probes.when("commit after a person's abort", self.aborted && self.report.commits > commits);
+                // A host does what it is asked to; at a turn's end it is asked nothing.
+                if asked_again {
+                    self.send()?;
+                }
+                if self.suspended {
+                    let before = self.host.branch().len();
+                    self.compact_by_threshold()?;
+                    self.probes.when("compaction while suspended", self.host.branch().len() > before);
+                }
+                self.save()
             }
+            Arm::Native => self.compact_by_threshold(),
         }
     }
 

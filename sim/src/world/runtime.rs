@@ -6,14 +6,14 @@ use fold_invariants::commit::Folds;
 use fold_invariants::probes::PROBES;
 use fold_invariants::reference::{self, Verdict};
 use fold_models::agent::Density;
-use fold_runtime::journal::Entry;
-use fold_runtime::session::{Commit, Decision, Moment, Session, Trigger};
+use fold_runtime::session::{Commit, Decision, Deferral, Moment, Session, Trigger};
 use sha2::Digest as _;
 
 impl World<'_> {
-    pub(super) fn boundary(&mut self, moment: Moment) -> Outcome {
+    /// Whether the host is asked to send a request again.
+    pub(super) fn boundary(&mut self, moment: Moment) -> Outcome<bool> {
         self.catch_up()?;
-        let Some(session) = &self.session else { return Ok(()) };
+        let Some(session) = &self.session else { return Ok(false) };
         let honest = session.boundary(moment);
         let marks = session.marks();
         let band = session.band();
@@ -21,6 +21,13 @@ impl World<'_> {
             Some(saboteur) => saboteur.decides(honest, moment, self.host.branch(), &self.settings, self.model.context_window),
             None => honest,
         };
+        if session.suspended().is_some() != self.suspended {
+            let (expected, seen) = if self.suspended { ("", "not ") } else { ("not ", "") };
+            return Err(Broken::new("suspension", format!("a session that is {expected}suspended"), format!("it is {seen}suspended")));
+        }
+        if self.suspended && moment != Moment::Asked && !matches!(decision, Decision::Quiet | Decision::Deferred(Deferral::Suspended)) {
+            return Err(Broken::new("suspension", "nothing done unasked while suspended", "a decision"));
+        }
         let commits = matches!(decision, Decision::Commit(_));
         let deferral = match &decision {
             Decision::Deferred(deferral) => Some(*deferral),
@@ -73,16 +80,17 @@ impl World<'_> {
             let probe = PROBES.into_iter().find(|probe| probe.strip_prefix("deferred: ") == Some(reason));
             probe.into_iter().for_each(|probe| self.probes.hit(probe));
         }
-        match decision {
-            Decision::Quiet => {
-                self.probes.when("boundary quiet with marks", marks > 0);
-                Ok(())
-            }
-            Decision::Deferred(_) => Ok(()),
-            Decision::Notice { draft } => self.tells(&draft),
-            Decision::Recovery(recovery) => self.go_on(&recovery),
-            Decision::Commit(commit) => self.carry_out(&commit),
+        if let (Some(Deferral::RefusedAgain), Some(session)) = (deferral, &self.session) {
+            self.note = format!("{}{}; ", self.note, session.refused_again());
         }
+        match decision {
+            Decision::Quiet => self.probes.when("boundary quiet with marks", marks > 0),
+            Decision::Deferred(_) => {}
+            Decision::Notice { draft } => self.tells(&draft)?,
+            Decision::Recovery(recovery) => self.go_on(&recovery)?,
+            Decision::Commit(commit) => return Ok(self.carry_out(&commit)? && commit.asks_again()),
+        }
+        Ok(false)
     }
 
     /// The decision equals that of the naive reference on the same branch.
@@ -91,7 +99,8 @@ impl World<'_> {
             return Ok(());
         }
         self.probes.hit("decision compared with the reference");
-        let expected = reference::decide(self.host.branch(), &self.settings, self.model.context_window, moment);
+        let decides = if self.suspended { reference::decide_suspended } else { reference::decide };
+        let expected = decides(self.host.branch(), &self.settings, self.model.context_window, moment);
         let ours = match decision {
             Decision::Quiet => Verdict::Quiet,
             Decision::Notice { .. } => Verdict::Notice,
@@ -158,11 +167,13 @@ impl World<'_> {
 
     pub(super) fn gives_back(&mut self, id: &str) -> Outcome {
         let Some(session) = &self.session else { return Ok(()) };
-        let originals = session.recover(id, None).map_err(|error| Broken::new("lossless", format!("fold {id} whole"), error.to_string()))?;
+        let originals =
+            session.recover(id, Some(&self.store)).map_err(|error| Broken::new("lossless", format!("fold {id} whole"), error.to_string()))?;
         let hidden = self.folds.hidden(id).unwrap_or_default();
         let lines: Vec<&str> = hidden.iter().map(|&at| self.host.branch()[at].line()).collect();
         let given: Vec<&str> = originals.iter().map(|original| original.line.as_str()).collect();
-        if lines.is_empty() || lines != given {
+        // The journal has them, whatever has become of the disk.
+        if lines.is_empty() || lines != given || originals.iter().any(|original| original.from_store) {
             return Err(Broken::new(
                 "lossless",
                 format!("the {} lines fold {id} hides", lines.len()),
@@ -188,7 +199,9 @@ impl World<'_> {
         if lived != read {
             return Err(Broken::new(invariant, format!("{lived:?}"), format!("{read:?}")));
         }
-        if live.boundary(Moment::TurnEnd) != opened.boundary(Moment::TurnEnd) {
+        // Suspension is the only exception, and no exception where a person asks.
+        let moment = if self.suspended { Moment::Asked } else { Moment::TurnEnd };
+        if live.boundary(moment) != opened.boundary(moment) {
             return Err(Broken::new(invariant, "the same next decision", "another one"));
         }
         Ok(())
@@ -205,45 +218,14 @@ impl World<'_> {
             Session::open(branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
         self.session = Some(session);
         self.reopened = true;
+        self.probes.when("suspension ended by opening the session", std::mem::take(&mut self.suspended));
         self.seen = self.host.branch().len();
         let host = &self.host;
         self.folds = Folds::read(host.branch(), &|id| host.position(id));
         self.recovered = self.session.iter().flat_map(Session::folds).map(|(id, _)| id.to_owned()).collect();
+        self.rotted.clear();
+        self.save()?;
         self.lay_over()
-    }
-
-    /// A journal that lost a line gives it back from the store.
-    pub(super) fn second_copies(&mut self) -> Outcome {
-        let Some(fold) = self.recovered.iter().next().filter(|_| self.deep).cloned() else { return Ok(()) };
-        let Some(&lost) = self.folds.hidden(&fold).unwrap_or_default().first() else { return Ok(()) };
-        let original = self.host.branch()[lost].line().to_owned();
-        let mut branch = self.host.branch().to_vec();
-        // What the runtime was never offered (a fold made before a fork, say) is offered when it opens the journal.
-        let mut session =
-            Session::open(&branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
-        self.store.fail(Some("no space left on device"));
-        if session.save(&mut self.store).is_ok() {
-            return Err(Broken::new("lossless", "a store that refuses is heard", "nothing was said"));
-        }
-        self.store.fail(None);
-        session.save(&mut self.store).map_err(|error| Broken::new("lossless", "what was refused is offered again", error.to_string()))?;
-        let damaged = original.replacen('{', "{\"damaged\":true,", 1);
-        branch[lost] = Entry::parse(&damaged).map_err(|error| Broken::new("lossless", "a line", error.to_string()))?;
-        let session =
-            Session::open(&branch, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
-        if session.recover(&fold, None).is_ok() {
-            return Err(Broken::new("lossless", "a damaged original is noticed", "it was given back"));
-        }
-        let given = session.recover(&fold, Some(&self.store)).map_err(|error| Broken::new("lossless", "the second copy", error.to_string()))?;
-        if !given.iter().any(|one| one.from_store && one.line == original) {
-            return Err(Broken::new("lossless", "the second copy of the damaged line", "another line"));
-        }
-        self.store.damage(self.host.branch()[lost].digest(), |bytes| bytes.push(b' '));
-        if session.recover(&fold, Some(&self.store)).is_ok() {
-            return Err(Broken::new("lossless", "a damaged second copy is noticed", "it was given back"));
-        }
-        self.probes.hit("fold recovered from the store");
-        Ok(())
     }
 }
 

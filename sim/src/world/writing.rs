@@ -3,6 +3,7 @@
 
 use super::{Outcome, World, promised};
 use crate::report::Rewrite;
+use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::commit::{Commit as Written, recovery};
 use fold_invariants::window::{Cause, Change};
@@ -13,13 +14,26 @@ use sha2::Digest as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl World<'_> {
-    /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written.
+    /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written. A record by itself is
+    /// appended at once and no boundary; after a boundary that was dropped it goes alone.
     fn write(&mut self, drafts: &[Draft]) -> Outcome<usize> {
-        if std::mem::take(&mut self.drops) {
+        let commits = matches!(drafts[0], Draft::Custom { .. });
+        let insists = self.saboteur.as_ref().is_some_and(Saboteur::insists);
+        let alone = commits && self.dropped && !insists;
+        self.probes.when("record alone after a dropped boundary", alone && self.drops > 0);
+        let drafts = if alone { &drafts[..1] } else { drafts };
+        let boundary = !(commits && drafts.len() == 1);
+        if boundary && self.drops > 0 {
+            if commits && self.dropped {
+                return Err(Broken::new("progress", "the record alone after a boundary that was dropped", "another boundary, which was dropped too"));
+            }
+            self.drops -= 1;
+            self.dropped = true;
             self.probes.hit("boundary dropped");
             self.note = format!("{}dropped; ", self.note);
             return Ok(0);
         }
+        self.dropped &= !boundary;
         let crash = self.crash.take_if(|after| (*after as usize) < drafts.len());
         let written = crash.map_or(drafts.len(), |after| after as usize);
         // Without the extension, the branch alone has to be sound after every draft.
@@ -52,6 +66,7 @@ impl World<'_> {
     /// After writing: the live session reads what was written, or a new one opens the journal.
     fn read_back(&mut self) -> Outcome {
         if std::mem::take(&mut self.died) {
+            self.process_ends();
             let folds = self.folds.clone();
             let recovered = self.recovered.clone();
             self.open()?;
@@ -85,12 +100,13 @@ impl World<'_> {
         self.read_back()
     }
 
-    pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome {
+    /// Whether anything came of it.
+    pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome<bool> {
         let from = self.host.branch().len();
         let before = self.tokens_now();
         if self.write(&commit.drafts)? == 0 {
-            // Nothing came of it: not even the journal knows.
-            return self.read_back();
+            // Not even the journal knows.
+            return self.read_back().map(|()| false);
         }
         // Clips shift the share within which results are clipped, so another commit may find a little more; it ends soon.
         let count = self.committed.entry((commit.trigger, self.appended)).or_insert(0);
@@ -103,6 +119,14 @@ impl World<'_> {
             ));
         }
         self.read_back()?;
+        if commit.trigger == Trigger::Person {
+            self.probes.when("suspension ended by a person", std::mem::take(&mut self.suspended));
+            if let (Some(saboteur), Some(session)) = (&self.saboteur, &mut self.session)
+                && saboteur.suspends_for_ever()
+            {
+                session.suspend("for ever");
+            }
+        }
         // Folds that were due are closed by a record of their own, which a crash may have parted from that of the commit.
         let records = self.records(from);
         let asked = usize::from(commit.refolded > 0 && commit.trigger != Trigger::Refold) + 1;
@@ -120,10 +144,8 @@ impl World<'_> {
         if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
         }
-        if let Some(session) = &mut self.session {
-            session.save(&mut self.store).map_err(|error| Broken::new("lossless", "a sound store keeps what it is given", error.to_string()))?;
-        }
-        Ok(())
+        self.save()?;
+        Ok(true)
     }
 
     /// What a record of ours says, checked against the branch that it stands on.
