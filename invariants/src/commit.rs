@@ -3,6 +3,7 @@
 use crate::Broken;
 use crate::others::{Choices, Tale, batch_of, is_retired, tale};
 use crate::probes::Probes;
+use crate::reference::history::Standing;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName, clip_content, result_line};
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
@@ -98,25 +99,31 @@ impl Written {
 
 /// A fold as the records tell it.
 #[derive(Clone, Debug)]
-struct Known {
-    carrier: usize,
-    parts: Vec<usize>,
-    children: Vec<String>,
-    parent: Option<String>,
-    depth: u32,
-    name: Digest,
+pub(crate) struct Known {
+    pub(crate) carrier: usize,
+    pub(crate) parts: Vec<usize>,
+    pub(crate) children: Vec<String>,
+    pub(crate) parent: Option<String>,
+    pub(crate) depth: u32,
+    pub(crate) name: Digest,
     /// Bytes of its placeholder, once it was seen.
-    placeholder: Option<u64>,
+    pub(crate) placeholder: Option<u64>,
     /// The brief that somebody supplied for it.
-    supplied: Option<String>,
+    pub(crate) supplied: Option<String>,
+    pub(crate) standing: Standing,
+    /// SHA-256 of what its carrier shows while it is shown, once a record promised it.
+    pub(crate) said: Option<String>,
 }
 
 /// The folds of a branch, from its records alone.
 #[derive(Clone, Debug, Default)]
 pub struct Folds {
-    known: BTreeMap<String, Known>,
-    /// The fold that an entry is a part of.
-    owner: BTreeMap<usize, String>,
+    pub(crate) known: BTreeMap<String, Known>,
+    /// The fold that an entry is a part of, if that is not dissolved.
+    pub(crate) owner: BTreeMap<usize, String>,
+    /// Entries that were looked at for compactions, and the first position that none of these left out.
+    pub(crate) seen: usize,
+    pub(crate) kept_from: usize,
 }
 
 /// A commit: where its record stands, and what that promises.
@@ -136,11 +143,14 @@ impl Folds {
     /// The folds that the records of a branch tell of, unchecked.
     pub fn read(branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>) -> Self {
         let mut folds = Folds::default();
-        for entry in branch {
+        for (at, entry) in branch.iter().enumerate() {
             let Some(record) = Record::of(entry) else { continue };
+            folds.compacted(&branch[..at], position, &mut Probes::default());
             for fold in &record.folds {
                 let _ = folds.take(fold, branch, position, &mut Probes::default());
             }
+            folds.turn(&record, at);
+            folds.remember(&record, position);
         }
         folds
     }
@@ -153,13 +163,22 @@ impl Folds {
         let branch = commit.branch;
         let record =
             Record::of(&branch[commit.record]).ok_or_else(|| Broken::new("lossless", "a commit begins with its record", "something else"))?;
+        self.compacted(&branch[..commit.record], position, probes);
         promised(&record, commit, position)?;
+        let turns = !(record.opens.is_empty() && record.closes.is_empty() && record.dissolves.is_empty());
+        if turns || matches!(record.trigger.as_str(), "expand" | "refold") {
+            self.turned(commit, &record, position, probes)?;
+            self.turn(&record, commit.record);
+            self.remember(&record, position);
+            return self.sizes(commit, &record);
+        }
+        self.keeps_open(commit, &record, position, probes)?;
         if matches!(record.trigger.as_str(), "recovery" | "peek") {
             return self.without_folds(commit, &record, position, probes);
         }
         let choices = Choices::of(&branch[..commit.record], &record);
         choices.held(self, commit, &record, position, probes)?;
-        let before: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
+        let before: BTreeMap<usize, String> = self.shown().map(|(id, known)| (known.carrier, id.to_owned())).collect();
         for fold in &record.folds {
             self.take(fold, branch, position, probes)?;
             choices.supplied(fold, probes)?;
@@ -169,6 +188,7 @@ impl Folds {
         let folded_before = |at: usize| self.owner.get(&at).is_some_and(|id| !made.contains(id.as_str()));
         held(commit, &record, position, &folded_before, probes)?;
         self.sizes(commit, &record)?;
+        self.remember(&record, position);
         probes.when("commit by the band", record.trigger == "band");
         probes.when("commit by the fence", record.trigger == "fence");
         probes.when("commit by overflow", record.trigger == "overflow");
@@ -196,7 +216,7 @@ impl Folds {
 
     /// Whether an entry is a part of a fold, or carries a placeholder.
     pub fn touches(&self, at: usize) -> bool {
-        self.owner.contains_key(&at) || self.known.values().any(|known| known.carrier == at)
+        self.owner.contains_key(&at) || self.known.values().any(|known| known.standing != Standing::Dissolved && known.carrier == at)
     }
 
     /// How many folds the records tell of.
@@ -204,8 +224,9 @@ impl Folds {
         self.known.len()
     }
 
-    fn roots(&self) -> impl Iterator<Item = (&str, &Known)> {
-        self.known.iter().filter(|(_, known)| known.parent.is_none()).map(|(id, known)| (id.as_str(), known))
+    /// The folds whose placeholders are shown.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, &Known)> {
+        self.known.iter().filter(|(_, known)| known.standing == Standing::Shown).map(|(id, known)| (id.as_str(), known))
     }
 
     /// One fold: its digests, its name, and that it takes nothing that another has.
@@ -230,6 +251,10 @@ impl Folds {
         let mut depth = 0;
         for (child, sha) in &fold.children {
             let known = self.known.get_mut(child).ok_or_else(|| Broken::new("nesting", "a child exists", format!("{child} of {id} does not")))?;
+            if matches!(known.standing, Standing::Open(_) | Standing::Dissolved) {
+                return Err(Broken::new("nesting", "a child is neither open nor dissolved", format!("{child} of {id} is {:?}", known.standing)));
+            }
+            known.standing = Standing::Closed;
             if known.parent.replace(id.clone()).is_some() {
                 return Err(Broken::new("nesting", "a fold has one parent", format!("{child} has two, one of them {id}")));
             }
@@ -256,10 +281,22 @@ impl Folds {
         let carriers = fold.children.iter().filter(|(child, _)| self.known[child].carrier != carrier).count();
         probes.when("entries riding along", kind == FoldKind::Consolidated && parts.len() > carriers);
         let children = fold.children.iter().map(|(child, _)| child.clone()).collect();
-        self.known.insert(
-            id.clone(),
-            Known { carrier, parts, children, parent: None, depth: depth + 1, name, placeholder: None, supplied: fold.brief.clone() },
-        );
+        let standing = self.shown_again(carrier);
+        let dissolved = self.known.values().filter(|known| known.standing == Standing::Dissolved);
+        probes.when("dissolved fold cut anew", dissolved.flat_map(|known| &known.parts).any(|at| parts.contains(at)));
+        let known = Known {
+            carrier,
+            parts,
+            children,
+            parent: None,
+            depth: depth + 1,
+            name,
+            placeholder: None,
+            supplied: fold.brief.clone(),
+            standing,
+            said: None,
+        };
+        self.known.insert(id.clone(), known);
         Ok(())
     }
 
@@ -316,7 +353,7 @@ impl Folds {
         if gone.is_empty() || shown.is_empty() || edited <= put_right || !batch.iter().any(|at| self.touches(*at)) {
             return wrong("of a fold, and edited by somebody else since it was put right", call);
         }
-        let carried = self.roots().find(|(_, known)| batch.contains(&known.carrier));
+        let carried = self.shown().find(|(_, known)| batch.contains(&known.carrier));
         let shows = carried.is_some() == put_right.is_none();
         let wanted: BTreeSet<usize> = if shows { gone } else { shown }.into_iter().collect();
         if edits.keys().copied().collect::<BTreeSet<usize>>() != wanted {
@@ -359,7 +396,7 @@ impl Folds {
         probes: &mut Probes,
     ) -> Result<(), Broken> {
         let branch = commit.branch;
-        let carriers: BTreeMap<usize, String> = self.roots().map(|(id, known)| (known.carrier, id.to_owned())).collect();
+        let carriers: BTreeMap<usize, String> = self.shown().map(|(id, known)| (known.carrier, id.to_owned())).collect();
         let read = last_read(commit);
         // The root whose placeholder a batch carries, by the message that called.
         let by_answer: BTreeMap<usize, &String> = carriers.iter().filter_map(|(carrier, id)| Some((answer_of(branch, *carrier)?, id))).collect();
@@ -426,7 +463,7 @@ impl Folds {
     }
 
     /// Bytes a brief stands for; `None` where they cannot be told from the records.
-    fn source_bytes(&self, known: &Known, branch: &[Entry]) -> Option<u64> {
+    pub(crate) fn source_bytes(&self, known: &Known, branch: &[Entry]) -> Option<u64> {
         let own: u64 = known.parts.iter().map(|&at| Size::of_original(&branch[at]).weight()).sum();
         known.children.iter().try_fold(own, |sum, child| Some(sum + self.known[child].placeholder?))
     }
@@ -469,11 +506,13 @@ pub(crate) fn digest_of(content: &str) -> String {
 
 /// The edits are those the record promises, with the contents it promises and described as it describes them, each target once.
 fn promised(record: &Record, commit: Commit<'_>, position: &dyn Fn(&str) -> Option<usize>) -> Result<(), Broken> {
-    if record.edits.len() != commit.edits.len() {
-        return Err(Broken::new("attributed", format!("{} edits were promised", record.edits.len()), format!("there are {}", commit.edits.len())));
+    let superseded = superseded(record, commit);
+    let written: Vec<&Promised> = record.edits.iter().filter(|promise| !superseded.contains(&promise.target)).collect();
+    if written.len() != commit.edits.len() {
+        return Err(Broken::new("attributed", format!("{} edits were promised", written.len()), format!("there are {}", commit.edits.len())));
     }
     let mut seen = BTreeSet::new();
-    for (promise, (target, content)) in record.edits.iter().zip(commit.edits) {
+    for (promise, (target, content)) in written.into_iter().zip(commit.edits) {
         let wrong = |expected: String, seen: String| Err(Broken::new("attributed", expected, seen));
         if promise.target != *target || content.as_deref().map(digest_of) != promise.sha256 {
             return wrong(format!("the edit of {} that the record promises", promise.target), format!("one of {target}"));
@@ -496,6 +535,12 @@ fn promised(record: &Record, commit: Commit<'_>, position: &dyn Fn(&str) -> Opti
         }
     }
     Ok(())
+}
+
+/// Targets that the record behind one that closes folds promises anew: what the first one promised was never written nor shown.
+pub(crate) fn superseded(record: &Record, commit: Commit<'_>) -> BTreeSet<String> {
+    let next = commit.branch.get(commit.record + 1).and_then(Record::of).filter(|_| record.trigger == "refold");
+    next.into_iter().flat_map(|next| next.edits).map(|edit| edit.target).collect()
 }
 
 /// What was promised by a record and by no edit after it, told from the records alone.
@@ -571,11 +616,11 @@ pub fn recovery(before: &[Entry], written: &[Entry], probes: &mut Probes) -> Res
 }
 
 /// The text of a content's last block.
-fn text_of(content: &str) -> String {
+pub(crate) fn text_of(content: &str) -> String {
     showing(content).content().blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy()
 }
 
-fn line_of(id: &str) -> String {
+pub(crate) fn line_of(id: &str) -> String {
     // The line names its fold and nothing else, so another fold's line tells its shape.
     let other = FoldName::of(FoldKind::Tool, [], []).id(12);
     result_line(&other).replace(other.as_str(), id)
@@ -590,7 +635,7 @@ fn answer_of(branch: &[Entry], result: usize) -> Option<usize> {
 }
 
 /// A user carrier keeps every word of its own.
-fn kept_words(user: &Entry, replacement: &str) -> Result<(), Broken> {
+pub(crate) fn kept_words(user: &Entry, replacement: &str) -> Result<(), Broken> {
     let content = user.content();
     let own = match content.string() {
         Some(_) => content.raw().to_owned(),
@@ -604,7 +649,7 @@ fn kept_words(user: &Entry, replacement: &str) -> Result<(), Broken> {
 }
 
 /// A placeholder says what never has to change, within its bounds, and quotes whatever is not its own.
-fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entry, source: Option<u64>) -> Result<(), Broken> {
+pub(crate) fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entry, source: Option<u64>) -> Result<(), Broken> {
     let wrong = |invariant, expected: &str, seen: &str| Err(Broken::new(invariant, format!("placeholder of {id}: {expected}"), seen.to_owned()));
     if matches!(carrier.kind(), Kind::Message(Role::Assistant(_))) {
         return wrong("no_carrier", "never in an assistant message", carrier.id());

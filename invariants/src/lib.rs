@@ -7,14 +7,17 @@
 //! | [`mod@reference`] | the naive reference: the whole decision from the whole branch, every time, by the fold law alone |
 //! | [`window`] | what may change between two requests, and who must have said so |
 //! | [`commit`] | what a commit may promise and write: folds, placeholders, edits, sizes |
+//! | [`asked`] | what the tool may do about a fold that somebody asked it to open, close or cut anew |
 //! | [`owed`] | which arm of a comparison owes which invariant, and how often each is looked at |
 //! | [`probes`] | proof that a check was exercised: named counters that must not stay at zero |
 
+pub mod asked;
 pub mod commit;
 mod others;
 pub mod owed;
 pub mod probes;
 pub mod reference;
+mod turned;
 pub mod window;
 
 /// Something that must never happen happened.

@@ -119,6 +119,12 @@ impl Choices {
         units.iter().filter(|unit| self.units[**unit].ripe.is_some()).flat_map(|unit| self.units[*unit].entries.iter().copied()).collect()
     }
 
+    /// Whether one of these entries is of a pinned unit, or one of these folds is pinned.
+    pub(crate) fn pins(&self, entries: &BTreeSet<usize>, folds: &BTreeSet<String>) -> bool {
+        let units = self.decisions.pinned.iter().flat_map(|unit| &self.units[*unit].entries);
+        units.into_iter().any(|at| entries.contains(at)) || folds.iter().any(|fold| self.decisions.pinned_folds.contains(fold))
+    }
+
     /// What was raw when it was pinned or withdrawn stays raw; a pinned user message is not even cut before it was read.
     pub(crate) fn held(
         &self,

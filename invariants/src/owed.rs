@@ -60,7 +60,7 @@ pub struct Owed {
 }
 
 /// Every invariant of this slice.
-pub const OWED: [Owed; 20] = [
+pub const OWED: [Owed; 21] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
     Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
     Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
@@ -79,7 +79,14 @@ pub const OWED: [Owed; 20] = [
         invariant: "held",
         tier: Tier::Commit,
         arms: &[Arm::Fold],
-        probes: &["commit beside a held batch", "commit beside a pin", "commit beside a withdrawn mark"],
+        probes: &["commit beside a held batch", "commit beside a pin", "commit beside a withdrawn mark", "commit beside an open fold"],
+    },
+    // A refused call changes nothing, and was to be refused; one that was not to be refused is carried out.
+    Owed {
+        invariant: "no_op",
+        tier: Tier::Step,
+        arms: &[Arm::Fold],
+        probes: &["action refused", "leaf expanded", "expand refused: not shown", "refold refused: not open"],
     },
     // No request whose estimate is over the fence is sent: it is folded, clipped, or stopped.
     Owed {
@@ -130,7 +137,7 @@ pub const OWED: [Owed; 20] = [
     },
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
-    Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message"] },
+    Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message", "notice given"] },
     // One retry after a refusal, and nothing of ours after a person's abort.
     Owed {
         invariant: "progress",

@@ -142,6 +142,11 @@ pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {
     view.unwritten.into_iter().map(|(at, content)| (branch[at].id().to_owned(), content)).collect()
 }
 
+/// Entries that somebody else edited, by position: neither the host nor to carry out a promise.
+pub(crate) fn foreign(branch: &[Entry]) -> BTreeSet<usize> {
+    Meter::of(branch).foreign.into_keys().collect()
+}
+
 /// Estimated tokens of the next request.
 ///
 /// # Panics

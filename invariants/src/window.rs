@@ -1,8 +1,10 @@
 //! What may change between two requests: nothing that a cause does not name, and nothing before the earliest thing it names.
 
 use crate::Broken;
+use crate::reference::is_notice;
 use fold_models::host::Request;
 use fold_models::shown::{Role, Shown};
+use fold_runtime::config::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -102,6 +104,17 @@ pub fn follows(before: &[Arc<Shown>], now: &[Arc<Shown>], request: Request, chan
         Some(at) => {
             Err(Broken::new("attributed", "every changed entry is named by one cause", format!("the entry at position {at} changed unnamed")))
         }
+    }
+}
+
+/// No message of ours is in a window but where the settings ask for it.
+///
+/// # Errors
+/// [`Broken`]: `no_carrier`.
+pub fn no_notice(window: &[Arc<Shown>], settings: &Settings) -> Result<(), Broken> {
+    match window.iter().find(|shown| !settings.pre_commit_notice && is_notice(&shown.source)) {
+        None => Ok(()),
+        Some(shown) => Err(Broken::new("no_carrier", "no notice where it is off", shown.source.id().to_owned())),
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Decisions {
     pub(crate) pinned: BTreeSet<usize>,
     /// Ids of pinned folds.
-    pub(super) pinned_folds: BTreeSet<String>,
+    pub(crate) pinned_folds: BTreeSet<String>,
     pub(crate) withdrawn: BTreeSet<usize>,
     /// Agreed cuts; no two share a unit.
     pub(crate) cuts: Vec<Vec<usize>>,

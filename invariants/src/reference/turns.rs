@@ -150,6 +150,7 @@ impl View<'_> {
         let (hides, inside) = (self.history.hides(fold), self.history.within(fold));
         let fold = &self.standing.folds[fold];
         let mut edits = self.as_shown(fold);
+        edits.sort_by_key(|(at, _)| *at);
         let placed: BTreeSet<usize> = edits.iter().map(|(at, _)| *at).collect();
         let carries = |at: &usize| {
             let shown = |fold: &usize| self.history.folds[*fold].standing == Standing::Shown && self.history.folds[*fold].carrier == *at;

@@ -1,8 +1,8 @@
 //! Two programs written from one page: at every boundary of synthetic sessions the runtime decides what the reference decides.
 
 use crate::world::{Call, World, lines, text};
-use fold_invariants::reference::{Moment, NOTICE, Verdict, decide, occupancy, overlay};
-use fold_runtime::agent::{Peek, peek};
+use fold_invariants::reference::{Asked, Moment, NOTICE, Verdict, asked, decide, occupancy, overlay};
+use fold_runtime::agent::{Action, Id, Peek, Reboundary, act, peek};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::session::{Decided, Decision, Draft, Session};
@@ -58,6 +58,7 @@ pub struct Habits {
     pub unmarks: usize,
     pub cuts: usize,
     pub peeks: usize,
+    pub turns: usize,
 }
 
 /// A step of an agent after what a person or an extension said, and what the world does besides.
@@ -143,6 +144,41 @@ fn decide_something(world: &mut World, habits: Habits, session: &Session) {
     }
 }
 
+/// A fold to be opened, closed or dissolved: both say what is to be appended, or both refuse. What the tool appends is appended.
+fn turn_a_fold(world: &mut World, session: &mut Session, (settings, window): (&Settings, u64), place: &str) {
+    let mut folds: Vec<&str> = session.folds().map(|(id, _)| id).collect();
+    folds.sort_by_key(|id| (session.roots().all(|(root, ..)| root != *id), *id));
+    // Mostly a root, or one that a fold that is open shows.
+    let most = if world.in_thousand(700) { session.roots().count() } else { folds.len() };
+    let Some(id) = folds.get(world.below(most.max(1))).map(|id| (*id).to_owned()) else { return };
+    let dissolves = world.in_thousand(150);
+    let (action, question) = if dissolves {
+        let inside: Vec<String> = session.hidden(&id).unwrap_or_default().into_iter().map(str::to_owned).collect();
+        let begins = |id: &&String| session.entry(id).is_some_and(|entry| !matches!(entry.kind(), Kind::Message(Role::ToolResult { .. })));
+        let edges: Vec<String> = inside.iter().filter(begins).cloned().collect();
+        let at = edges.get(world.below(edges.len().max(1))).cloned().into_iter().collect();
+        (Action::Reboundary(Reboundary { id: id.clone(), at }), Asked::Dissolve(&id))
+    } else if world.in_thousand(700) {
+        (Action::Expand(Id { id: id.clone() }), Asked::Expand(&id))
+    } else {
+        (Action::Refold(Id { id: id.clone() }), Asked::Refold(&id))
+    };
+    let (reference, runtime) = (asked(&world.branch, settings, window, question), act(session, &action, None, u64::MAX));
+    match (&reference, &runtime) {
+        (Ok(record), Ok(reply)) => {
+            let Draft::Custom { data, .. } = &reply.drafts[0] else { panic!("a record: {place}") };
+            assert_eq!(record, data, "{action:?}: {place}");
+            let from = world.branch.len();
+            world.apply(&reply.drafts);
+            world.branch[from..].iter().for_each(|entry| session.observe(entry));
+        }
+        (Err(_), Err(_)) => {}
+        // Its cuts may be refused too.
+        (Ok(_), Err(_)) if dissolves => {}
+        _ => panic!("{action:?}: {place}\nreference: {reference:?}\nruntime: {runtime:?}"),
+    }
+}
+
 /// A peek's answer, where there is something to peek at.
 fn peeked(world: &mut World, session: &Session) -> Option<String> {
     let folds: Vec<&str> = session.folds().map(|(id, _)| id).collect();
@@ -215,8 +251,11 @@ fn agree_through(seed: u64, turns: usize, window: u64, options: &[&str], habits:
         }
         turn(&mut world, habits, &session);
         world.branch[seen..].iter().for_each(|entry| session.observe(entry));
+        let place = format!("seed {seed}, turn {number}, {} entries", world.branch.len());
+        if world.in_thousand(habits.turns) {
+            turn_a_fold(&mut world, &mut session, (&settings, window), &place);
+        }
         seen = world.branch.len();
-        let place = format!("seed {seed}, turn {number}, {seen} entries");
         let moment = moment(&mut world, habits);
         let shared = shared(&session, &world, &settings, window, moment, &place);
         if let Verdict::Commit { drafts, .. } | Verdict::Recovery { drafts, .. } = &shared {
@@ -226,6 +265,8 @@ fn agree_through(seed: u64, turns: usize, window: u64, options: &[&str], habits:
             let written = if world.in_thousand(250) { 1 + world.below(drafts.len()) } else { drafts.len() };
             world.apply(&drafts[..written]);
             commits += usize::from(matches!(shared, Verdict::Commit { .. }));
+        } else if let Decision::Notice { draft } = session.boundary(moment) {
+            world.apply(&[draft]);
         }
     }
     commits
@@ -309,7 +350,15 @@ const EVERYTHING: Habits = Habits {
     unmarks: 20,
     cuts: 30,
     peeks: 300,
+    turns: 100,
 };
+
+#[test]
+fn they_agree_where_folds_are_opened_and_closed_and_dissolved() {
+    let habits = Habits { users: 200, heavy_users: 100, customs: 50, pins: 10, turns: 300, ..Habits::default() };
+    all_agree(20_000, &options(2, 1_000, r#","preCommitNotice":true"#), habits);
+    all_agree(40_000, &options(3, 1_000, r#","toolFoldThreshold":0"#), Habits { foreign: 20, compactions: 5, ..habits });
+}
 
 #[test]
 fn they_agree_on_everything_a_session_may_do() {
@@ -356,11 +405,13 @@ fn they_agree_whatever_the_habits() {
             unmarks: pick(&[0, 0, 20, 100]),
             cuts: pick(&[0, 0, 30, 200]),
             peeks: pick(&[0, 300, 900]),
+            turns: pick(&[0, 50, 200, 600]),
         };
         let window = pick(&[10_000, 12_000, 20_000, 40_000]) as u64;
         let clips = pick(&[0, 50, 90]);
         let held = [r#","blacklistAutoFoldTools":["keep"]"#, ""][pick(&[0, 1])];
-        let options = options(pick(&[2, 2, 3, 4]), pick(&[300, 1_000, 3_000, 8_000]), &format!(r#","toolFoldThreshold":0.{clips:02}{held}"#));
+        let notice = ["", r#","preCommitNotice":true"#][pick(&[0, 1])];
+        let options = options(pick(&[2, 2, 3, 4]), pick(&[300, 1_000, 3_000, 8_000]), &format!(r#","toolFoldThreshold":0.{clips:02}{held}{notice}"#));
         agree(seed, turns, window, &options, habits);
     }
 }

@@ -3,5 +3,6 @@
 mod agreement;
 mod others;
 mod promises;
+mod turns;
 mod verdicts;
 mod world;
