@@ -40,9 +40,7 @@ pub struct Arguments {
     /// Runs that shrinking one failing plan may take; 0 leaves it as it is.
     #[arg(long, default_value_t = 600)]
     shrink: usize,
-    /// Plants a bug, to see the checks find it: drops-result, names-neighbour, mark-edits, commits-below-trigger, wrong-digest,
-    /// stale-measurement, long-brief, assistant-carrier, ignores-consolidation, hides-user, unquoted-text, reverses-edits,
-    /// forgets-hold or stops-early.
+    /// Plants a bug, to see the checks find it; a name that does not exist lists those that do.
     #[arg(long)]
     sabotage: Option<Sabotage>,
 }

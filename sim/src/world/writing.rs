@@ -15,16 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl World<'_> {
     /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written. A record by itself is
-    /// appended at once and no boundary; after a boundary that was dropped it goes alone.
+    /// appended at once, which is no boundary that anybody could drop.
     fn write(&mut self, drafts: &[Draft]) -> Outcome<usize> {
-        let commits = matches!(drafts[0], Draft::Custom { .. });
-        let insists = self.saboteur.as_ref().is_some_and(Saboteur::insists);
-        let alone = commits && self.dropped && !insists;
-        self.probes.when("record alone after a dropped boundary", alone && self.drops > 0);
-        let drafts = if alone { &drafts[..1] } else { drafts };
-        let boundary = !(commits && drafts.len() == 1);
+        let boundary = !matches!(drafts, [Draft::Custom { .. }]);
         if boundary && self.drops > 0 {
-            if commits && self.dropped {
+            if self.dropped && matches!(drafts[0], Draft::Custom { .. }) {
                 return Err(Broken::new("progress", "the record alone after a boundary that was dropped", "another boundary, which was dropped too"));
             }
             self.drops -= 1;
@@ -104,7 +99,11 @@ impl World<'_> {
     pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome<bool> {
         let from = self.host.branch().len();
         let before = self.tokens_now();
-        if self.write(&commit.drafts)? == 0 {
+        // After a boundary that was dropped the record goes alone.
+        let alone = self.dropped && !self.saboteur.as_ref().is_some_and(Saboteur::insists);
+        self.probes.when("record alone after a dropped boundary", alone && commit.drafts.len() > 1);
+        let drafts = if alone { std::slice::from_ref(commit.record()) } else { &commit.drafts[..] };
+        if self.write(drafts)? == 0 {
             // Not even the journal knows.
             return self.read_back().map(|()| false);
         }
