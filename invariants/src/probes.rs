@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 128] = [
+pub const PROBES: [&str; 129] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -14,6 +14,7 @@ pub const PROBES: [&str; 128] = [
     "rewrite by a commit",
     "rewrite by the host",
     "rewrite by both",
+    "miss of the provider's own",
     "commit by the band",
     "commit by the fence",
     "commit by overflow",

@@ -133,12 +133,31 @@ fn numbers(session: &Session) -> Vec<String> {
     ];
     lines.extend(folds(&session.forest()));
     lines.push(format!("held: {}, {held_tokens} tokens", count(held, "unit")));
+    lines.extend(misses(session));
     lines.extend(decisions(session));
     if let Some(reason) = session.suspended() {
         lines.push(format!(
             "suspended after an internal error ({}): nothing is folded until a person asks or the session is opened again",
             disarm(reason)
         ));
+    }
+    lines
+}
+
+/// What made the provider read anew.
+fn misses(session: &Session) -> Vec<String> {
+    let misses = session.misses();
+    let by_cause: Vec<String> = misses.rewrites.iter().map(|(cause, requests)| format!("{requests} by {cause}")).collect();
+    let rewrites = if by_cause.is_empty() { "none".to_owned() } else { by_cause.join(", ") };
+    let mut lines = vec![
+        format!("requests after a change of what is shown: {rewrites}"),
+        format!(
+            "of these read anew by the provider: {}; read anew although nothing had changed, the provider's own: {}",
+            misses.explained, misses.provider
+        ),
+    ];
+    if let Some((before, read)) = misses.last {
+        lines[1].push_str(&format!(" (last: {read} tokens read from its cache after a request of {before})"));
     }
     lines
 }

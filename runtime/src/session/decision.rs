@@ -161,6 +161,14 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    const ALL: [Trigger; 8] =
+        [Trigger::Band, Trigger::Fence, Trigger::Overflow, Trigger::Person, Trigger::Recovery, Trigger::Peek, Trigger::Expand, Trigger::Refold];
+
+    /// The word of the journal as one of ours; a record may say another.
+    pub(super) fn word(said: &str) -> &'static str {
+        Trigger::ALL.into_iter().map(Trigger::name).find(|name| *name == said).unwrap_or("another record")
+    }
+
     /// The word for it in the journal.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,6 +9,7 @@
 //! | `decision` | what a boundary answers |
 //! | `decided` | what the journal says an agent or a person decided |
 //! | `expand` | one level of a fold shown, and folded again |
+//! | `misses` | what made the provider read anew |
 //! | `notice` | one message before the band is reached, if asked for |
 //! | `peeks` | peeks that were read, one line left of each |
 //! | `promises` | edits that a record promised and the branch does not hold yet: the overlay |
@@ -24,6 +25,7 @@ mod choice;
 mod decided;
 mod decision;
 mod expand;
+mod misses;
 mod notice;
 mod peeks;
 mod promises;
@@ -37,6 +39,7 @@ mod view;
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
+pub use misses::Misses;
 pub use notice::NOTICE;
 pub use recovery::{Original, RecoverError, Saved};
 pub use shortfall::{Obstacle, Shortfall};
@@ -52,6 +55,7 @@ use crate::fold::{Changes, Context, CutPolicy, Cuts, Edit, Fold, FoldId, FoldKin
 use crate::journal::{Digest, Entry, Kind, Role, StopReason};
 use crate::window::{Band, IMAGE_TOKENS, Occupancy, Size};
 use decided::Agreed;
+use misses::Attribution;
 use promises::Promises;
 use repairs::Repairs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +86,7 @@ pub struct Session {
     words: Size,
     /// What was appended since the last commit record; `None` before the first.
     since_commit: Option<Size>,
+    misses: Attribution,
     /// Whether the notice of this approach to the band was given.
     noticed: bool,
     /// Folded originals of which no second copy is known.
@@ -119,6 +124,7 @@ impl Session {
             movable: Size::default(),
             words: Size::default(),
             since_commit: None,
+            misses: Attribution::default(),
             noticed: false,
             unsaved: Vec::new(),
             last_answer: None,
@@ -153,9 +159,13 @@ impl Session {
             Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD => self.record(at, entry),
             Kind::Custom { custom_type } if *custom_type == *DECISION => self.decided(entry),
             Kind::Compaction { first_kept } => self.compacted(at, first_kept.as_deref(), size),
-            Kind::ModelChange { model } => self.occupancy.model(model),
+            Kind::ModelChange { model } => {
+                self.occupancy.model(model);
+                self.misses.model(model);
+            }
             Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() => {
                 self.occupancy.answered(&assistant.model, assistant.usage, size);
+                self.misses.answered(&assistant.model, assistant.usage);
                 self.appended(size);
                 self.last_answer = Some(at);
                 self.retried = false;
@@ -200,7 +210,10 @@ impl Session {
         }
         self.promises.end(at);
         self.take_out(at);
-        if !(omits && self.is_failed_attempt(at)) {
+        if omits && self.is_failed_attempt(at) {
+            self.misses.changed("host omission");
+        } else {
+            self.misses.changed("foreign edit");
             self.context.foreign.insert(at);
         }
         self.occupancy.changed();
@@ -317,6 +330,9 @@ impl Session {
             self.since_commit = Some(Size::default());
             self.noticed = false;
         }
+        if !record.promises.is_empty() {
+            self.misses.changed(Trigger::word(&record.trigger));
+        }
         if record.trigger == Trigger::Recovery.name() {
             self.repaired(record.promises.iter().map(|(target, _)| target.as_str()));
         }
@@ -376,6 +392,7 @@ impl Session {
                 (self.context.shown[before], self.context.state[before]) = (Size::default(), Shown::Gone);
             }
         }
+        self.misses.changed("compaction");
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
         self.hold_open();

@@ -26,6 +26,11 @@ pub struct Status {
 }
 
 impl Session {
+    /// What made the provider read anew so far, as this branch tells it.
+    pub fn misses(&self) -> &super::Misses {
+        &self.misses.told
+    }
+
     /// What a person may want to know. Walks the branch.
     pub fn status(&self, clock: &dyn Clock, cache: &dyn PrefixCache) -> Status {
         let now = clock.now_ms();

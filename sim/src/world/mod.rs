@@ -158,6 +158,8 @@ struct World<'p> {
     folds: Folds,
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
+    /// Whether the last request parted from the one before it, and the branch tells why.
+    rewritten: bool,
     /// Commits since the last request, by trigger and by what had been appended then.
     committed: BTreeMap<(Trigger, u64), u32>,
     /// The process dies after so many of the next drafts, or died just now.
@@ -247,6 +249,7 @@ impl<'p> World<'p> {
             folds: Folds::default(),
             recovered: BTreeSet::new(),
             changes: Vec::new(),
+            rewritten: false,
             committed: BTreeMap::new(),
             crash: None,
             died: false,
@@ -420,10 +423,18 @@ impl<'p> World<'p> {
         if self.seen == self.host.branch().len() {
             return Ok(());
         }
+        let misses = session.misses().provider;
         for entry in &self.host.branch()[self.seen..] {
             match self.saboteur.as_mut().and_then(|saboteur| saboteur.observed(entry)) {
                 Some(other) => session.observe(&other),
                 None => session.observe(entry),
+            }
+        }
+        if session.misses().provider > misses {
+            self.probes.hit("miss of the provider's own");
+            if self.rewritten {
+                let seen = format!("{:?}", session.misses());
+                return Err(Broken::new("attributed", "no miss of the provider's own after a request that parted from the one before it", seen));
             }
         }
         self.seen = self.host.branch().len();

@@ -164,6 +164,7 @@ impl World<'_> {
     }
 
     pub(super) fn count_rewrite(&mut self, rewrites: bool, first_change: usize) {
+        self.rewritten = rewrites && self.changes.iter().all(|change| change.cause != Cause::Navigation);
         if !rewrites {
             self.probes.hit("request after appends");
             return;
