@@ -2,11 +2,12 @@
 
 use super::{Outcome, World};
 use fold_invariants::Broken;
+use fold_invariants::asked::{Asked, granted, refused};
 use fold_models::agent::{Text, Verb, body};
 use fold_models::host::{Answer as Said, ToolResult};
 use fold_models::price::Used;
 use fold_models::provider::usage;
-use fold_runtime::agent::{Action, act};
+use fold_runtime::agent::{Action, Id, act};
 use fold_runtime::journal::{Kind, Role, Usage};
 use fold_runtime::session::{Draft, Place, Session, Trigger};
 
@@ -97,6 +98,9 @@ impl World<'_> {
                 &[]
             }
         };
+        if reply.is_err() {
+            self.rightly_refused(call)?;
+        }
         let from = self.host.branch().len();
         for draft in drafts {
             let Draft::Custom { custom_type, data } = draft else {
@@ -129,8 +133,27 @@ impl World<'_> {
         Ok(())
     }
 
+    /// What was refused about a fold was to be refused, by the reference's judgement.
+    fn rightly_refused(&mut self, call: &str) -> Outcome {
+        let Ok(action) = Action::parse(call) else { return Ok(()) };
+        let (id, question) = match &action {
+            Action::Expand(Id { id }) => (id, Asked::Expand(id)),
+            Action::Refold(Id { id }) => (id, Asked::Refold(id)),
+            Action::Reboundary(asked) => (&asked.id, Asked::Dissolve(&asked.id)),
+            _ => return Ok(()),
+        };
+        if !self.deep || self.without_reference || self.folds.hidden(id).is_none() {
+            return Ok(());
+        }
+        refused(self.host.branch(), &self.settings, self.model.context_window, question, &mut self.probes)
+    }
+
     /// A fold was expanded, folded again, or cut anew: a record like that of a commit, but nothing is folded.
     fn turned(&mut self, record: usize) -> Outcome {
+        if self.deep && !self.without_reference {
+            let branch = self.host.branch();
+            granted(&branch[..record], &self.settings, self.model.context_window, &branch[record], &mut self.probes)?;
+        }
         let edits = self.promised_edits(&[record], &[])?.remove(0);
         let before = self.tokens_now();
         let refolds = self.host.branch()[record].line().contains("\"trigger\":\"refold\"");

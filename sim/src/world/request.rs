@@ -4,7 +4,7 @@ use super::{Event, Outcome, World, is_record};
 use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
-use fold_invariants::window::{Cause, Change, follows};
+use fold_invariants::window::{Cause, Change, follows, no_notice};
 use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Stop, body};
 use fold_models::host::from_scratch;
 use fold_models::price::Used;
@@ -149,6 +149,9 @@ impl World<'_> {
         let before: Vec<Arc<Shown>> = if rewrites { self.host.last_request().to_vec() } else { Vec::new() };
         let request = self.host.request();
         follows(&before, self.host.window(), request, &self.changes)?;
+        if self.deep && self.probes.count("notice given") == 0 {
+            no_notice(self.host.window(), &self.settings)?;
+        }
         self.count_rewrite(rewrites, request.first_change);
         let tokens_model = self.host.token_model().clone();
         self.chain.update(self.host.window(), request.first_change, &tokens_model);

@@ -88,6 +88,11 @@ impl World<'_> {
 
     /// A message before the band is reached; it is a message like any other.
     pub(super) fn tells(&mut self, draft: &Draft) -> Outcome {
+        if !self.settings.pre_commit_notice {
+            return Err(Broken::new("no_carrier", "no notice where it is off", format!("{draft:?}")));
+        }
+        self.probes.when("notice given again", self.probes.count("notice given") > 0);
+        self.probes.hit("notice given");
         let before = self.host.message_tokens();
         self.write(std::slice::from_ref(draft))?;
         self.appended += self.host.message_tokens().saturating_sub(before);
@@ -139,6 +144,7 @@ impl World<'_> {
             self.changed_by_us(record, commit.trigger, committed, edits, before);
             self.written(record, edits)?;
         }
+        self.probes.when("refolded by a record alone", commit.trigger == Trigger::Refold);
         self.lossless(if whole { commit.folds } else { 0 })?;
         if self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(5) {
             self.reopened("resume")?;
