@@ -260,12 +260,12 @@ impl Folds {
     fn closed(&self, id: &str, before: &[Entry]) -> Vec<(usize, Wanted)> {
         let hidden: BTreeSet<usize> = self.hidden(id).unwrap_or_default().into_iter().collect();
         let mut wanted = self.folded(id, before);
-        wanted.sort_by_key(|(at, _)| *at);
         let placed: BTreeSet<usize> = wanted.iter().map(|(at, _)| *at).collect();
         let inside = self.within(id);
         let carriers: BTreeSet<usize> = self.shown().filter(|(inner, _)| inside.contains(*inner)).map(|(_, known)| known.carrier).collect();
         let free = |at: &usize| is_user(&before[*at]) && !hidden.contains(at) && !placed.contains(at);
         wanted.extend(carriers.into_iter().filter(free).map(|at| (at, Wanted::Own)));
+        wanted.sort_by_key(|(at, _)| *at);
         let mut gone: Vec<usize> = hidden.difference(&placed).copied().collect();
         gone.sort_by_key(|at| (batch_of(before, *at).map_or(*at, |batch| batch[0]), Reverse(*at)));
         wanted.extend(gone.into_iter().map(|at| (at, Wanted::Nothing)));

@@ -150,7 +150,6 @@ impl View<'_> {
         let (hides, inside) = (self.history.hides(fold), self.history.within(fold));
         let fold = &self.standing.folds[fold];
         let mut edits = self.as_shown(fold);
-        edits.sort_by_key(|(at, _)| *at);
         let placed: BTreeSet<usize> = edits.iter().map(|(at, _)| *at).collect();
         let carries = |at: &usize| {
             let shown = |fold: &usize| self.history.folds[*fold].standing == Standing::Shown && self.history.folds[*fold].carrier == *at;
@@ -158,6 +157,7 @@ impl View<'_> {
         };
         let users: BTreeSet<usize> = inside.iter().map(|fold| self.history.folds[*fold].carrier).filter(carries).collect();
         edits.extend(users.difference(&hides).filter(|at| !placed.contains(at)).map(|at| (*at, Shown::original(&self.branch[*at]))));
+        edits.sort_by_key(|(at, _)| *at);
         let mut gone: Vec<usize> = hides.difference(&placed).copied().collect();
         gone.sort_by_key(|at| (self.unit_of[at], Reverse(*at)));
         edits.extend(gone.into_iter().map(|at| (at, Shown::NOTHING)));
