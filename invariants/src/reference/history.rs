@@ -129,7 +129,8 @@ impl History {
     /// Whether a fold is shown, and nobody has taken meanwhile what would carry the folds in it.
     pub(crate) fn may_open(&self, fold: usize) -> bool {
         let inside = self.within(fold);
-        let elsewhere = || self.folds.iter().enumerate().filter(|(other, _)| !inside.contains(other)).map(|(_, told)| told);
+        let near = |other: usize| inside.contains(&other) || self.within(other).contains(&fold);
+        let elsewhere = || self.folds.iter().enumerate().filter(|(other, _)| !near(*other)).map(|(_, told)| told);
         let taken = |child: &usize| {
             let carrier = self.folds[*child].carrier;
             elsewhere().any(|told| match told.standing {

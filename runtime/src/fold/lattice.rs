@@ -110,13 +110,11 @@ impl Lattice {
 
     fn open(&mut self, id: &str, context: &Context) -> Option<()> {
         let fold = self.shown(id)?.clone();
-        let hidden = self.hidden(&fold);
-        let children: Vec<&Fold> = fold.children.iter().filter_map(|child| self.folds.get(child)).collect();
-        let mut carriers = children.iter().map(|child| child.carrier.position());
-        if carriers.any(|at| self.carriers_or_open(at).is_some_and(|other| *other != fold.id) || (!hidden.contains(&at) && self.is_part(at))) {
+        let children = fold.children.iter().filter_map(|child| self.folds.get(child));
+        let shown: Vec<(usize, FoldId)> = children.map(|child| (child.carrier.position(), child.id.clone())).collect();
+        if self.is_taken_elsewhere(&fold, &shown) {
             return None;
         }
-        let shown: Vec<(usize, FoldId)> = children.iter().map(|child| (child.carrier.position(), child.id.clone())).collect();
         self.roots.retain(|_, root| *root != fold.id);
         self.carriers.remove(&fold.carrier.position());
         self.carriers.extend(shown.into_iter().filter(|(at, _)| *at >= context.kept_from()));
@@ -164,9 +162,16 @@ impl Lattice {
         self.carriers.get(&at).or_else(open)
     }
 
-    /// Whether an entry is a part of a fold.
-    fn is_part(&self, at: usize) -> bool {
-        self.folds.values().any(|fold| fold.parts.contains(&at) && !self.dissolved.contains(&fold.id))
+    /// Whether an entry that would carry a child of this fold is by now a part of another fold, or its carrier. Folds inside and around do not count.
+    fn is_taken_elsewhere(&self, fold: &Fold, shown: &[(usize, FoldId)]) -> bool {
+        let inner: BTreeSet<FoldId> = self.within(fold).into_iter().collect();
+        let is_around = |other: &Fold| other.depth > fold.depth && self.within(other).contains(&fold.id);
+        let has = |other: &Fold, at: usize| {
+            let carries = other.carrier.position() == at && (self.open.contains_key(&other.id) || self.carriers.get(&at) == Some(&other.id));
+            carries || other.parts.contains(&at)
+        };
+        let others = self.folds.values().filter(|other| other.id != fold.id && !self.dissolved.contains(&other.id));
+        others.filter(|other| shown.iter().any(|(at, _)| has(other, *at))).any(|other| !inner.contains(&other.id) && !is_around(other))
     }
 
     /// Every fold inside one, at any depth.

@@ -20,10 +20,8 @@ impl Session {
         match entry.kind() {
             Kind::CustomMessage if entry.field("customType").is_some_and(|raw| raw.trim_matches('"') == NOTICE) => self.noticed = true,
             Kind::Compaction { .. } => self.noticed = false,
-            Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() => {
-                if assistant.usage.is_some_and(|usage| usage.total < self.line()) {
-                    self.noticed = false;
-                }
+            Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() && assistant.usage.is_some_and(|usage| usage.total < self.line()) => {
+                self.noticed = false;
             }
             _ => {}
         }

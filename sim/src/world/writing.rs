@@ -13,6 +13,9 @@ use fold_runtime::session::{COMMIT_RECORD, Commit, Draft, Recovery, Trigger};
 use sha2::Digest as _;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a record promises, target by target; `None` omits.
+type Edits = Vec<(String, Option<String>)>;
+
 impl World<'_> {
     /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written. A record by itself is
     /// appended at once, which is no boundary that anybody could drop.
@@ -168,7 +171,7 @@ impl World<'_> {
 
     /// Every edit that each of these records promises, with its content: as it was written, or as the overlay shows it. What a later one of them
     /// promises anew was never either.
-    pub(super) fn promised_edits(&self, records: &[usize], drafts: &[Draft]) -> Outcome<Vec<Vec<(String, Option<String>)>>> {
+    pub(super) fn promised_edits(&self, records: &[usize], drafts: &[Draft]) -> Outcome<Vec<Edits>> {
         let mut contents: BTreeMap<String, Option<String>> = BTreeMap::new();
         for draft in drafts {
             if let Draft::ContextEdit { target, replacement } = draft {
