@@ -52,9 +52,13 @@ impl World<'_> {
         }
         self.probes.when("second copy refused", refused);
         self.probes.when("second copy repaired", !saved.repaired.is_empty());
-        if let Some(warning) = saved.warning() {
+        let warning = saved.warning();
+        // A person is told once, until it is another warning.
+        if let Some(warning) = warning.as_ref().filter(|_| self.warned != warning) {
             self.note = format!("{}{warning}; ", self.note);
-        } else if refused || !saved.repaired.is_empty() {
+        }
+        self.warned = warning;
+        if self.warned.is_none() && (refused || !saved.repaired.is_empty()) {
             return Err(Broken::new("durable", "a warning where a second copy is missing or was damaged", "nothing was said"));
         }
         if refused && fault.is_none() {

@@ -188,7 +188,9 @@ impl World<'_> {
         self.committed.clear();
         self.changes.push(Change { cause: Cause::Compaction, targets: None });
         self.note = format!("{}compacted; ", self.note);
-        self.same_window()
+        self.same_window()?;
+        // The host looked at its own projection here, too.
+        self.catch_up()
     }
 }
 

@@ -155,6 +155,8 @@ struct World<'p> {
     store: MemoryStore,
     /// Second copies that rotted since they were looked at last.
     rotted: BTreeSet<Digest>,
+    /// What a person was last told of them.
+    warned: Option<String>,
     folds: Folds,
     recovered: BTreeSet<String>,
     changes: Vec<Change>,
@@ -246,6 +248,7 @@ impl<'p> World<'p> {
             seen: 0,
             store: MemoryStore::default(),
             rotted: BTreeSet::new(),
+            warned: None,
             folds: Folds::default(),
             recovered: BTreeSet::new(),
             changes: Vec::new(),

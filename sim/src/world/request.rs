@@ -99,7 +99,6 @@ impl World<'_> {
         }
         // Nothing of ours makes room: Pi's own compaction is let through.
         self.compact(true)?;
-        self.catch_up()?;
         let Some(refused) = self.over_the_fence() else {
             self.probes.hit("compaction where nothing else makes room");
             return Ok(true);
