@@ -523,7 +523,13 @@ fn promised(record: &Record, commit: Commit<'_>, position: &dyn Fn(&str) -> Opti
         let Some(at) = position(target).filter(|at| *at < commit.record) else {
             return wrong("a target on the branch before the record".to_owned(), target.clone());
         };
-        let size = content.as_deref().map_or(Size::default(), |content| Size::of_original(&showing(content)));
+        // An answer that failed shows nothing, whatever its content: it is never sent.
+        let own = |content: &str| commit.branch[at].content().raw() == content;
+        let size = match content.as_deref() {
+            None => Size::default(),
+            Some(content) if own(content) => Size::of_original(&commit.branch[at]),
+            Some(content) => Size::of_original(&showing(content)),
+        };
         if (size.bytes, size.images) != (promise.bytes, promise.images) {
             return wrong(format!("the size of what {target} shows, {size:?}"), format!("{} bytes and {} images", promise.bytes, promise.images));
         }

@@ -187,11 +187,12 @@ impl Folds {
             return wrong("nesting", "and dissolved is a root without children");
         }
         let inside = self.within(id);
+        let near = |other: &String| inside.contains(other) || self.within(other).contains(id);
         let elsewhere = |at: usize| {
             let other = |(other, known): (&String, &Known)| {
-                !inside.contains(other) && known.carrier == at && matches!(known.standing, Standing::Shown | Standing::Open(_))
+                !near(other) && known.carrier == at && matches!(known.standing, Standing::Shown | Standing::Open(_))
             };
-            self.owner.get(&at).is_some_and(|owner| !inside.contains(owner)) || self.known.iter().any(other)
+            self.owner.get(&at).is_some_and(|owner| !near(owner)) || self.known.iter().any(other)
         };
         if known.children.iter().any(|child| elsewhere(self.known[child].carrier)) {
             return wrong("nesting", "has children whose carriers nobody has taken");
