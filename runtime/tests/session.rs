@@ -608,7 +608,9 @@ fn other_settings_give_the_session_that_opening_the_branch_with_them_gives_and_l
     branch.extend(endless(14, 8_000).into_iter().skip(17));
     let mut session = open(&branch);
     let (shown, folds) = (session.shown(), session.folds().count());
-    let other = Settings::parse(r#"{"thresholds":{"maxTarget":0.5,"minTarget":0.2,"minFoldChars":500},"blacklistAutoFoldTools":["grep"]}"#);
+    let other = Settings::parse(
+        r#"{"thresholds":{"maxTarget":0.5,"minTarget":0.2,"consolidateAfter":3,"minFoldChars":500},"blacklistAutoFoldTools":["grep"]}"#,
+    );
     let other = other.expect("settings");
     session.suspend("an error");
     session.configure(&other, 40_000).expect("other settings");

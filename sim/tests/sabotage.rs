@@ -152,7 +152,7 @@ fn folding_that_goes_on_while_it_is_suspended_is_caught() {
 
 #[test]
 fn a_suspension_that_a_person_cannot_end_is_caught() {
-    assert_caught(Sabotage::SuspendsForEver, &["suspension"]);
+    assert_caught(Sabotage::SuspendsForEver, &["suspension", "resume"]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::UncheckedCopy, Profile::Swarm, 0..200, &["lossless"]),
         (Sabotage::TakenForSaved, Profile::Swarm, 0..200, &["durable"]),
         (Sabotage::FoldsSuspended, Profile::Swarm, 0..600, &["suspension"]),
-        (Sabotage::SuspendsForEver, Profile::Swarm, 0..600, &["suspension"]),
+        (Sabotage::SuspendsForEver, Profile::Swarm, 0..600, &["suspension", "resume"]),
         (Sabotage::ContinuesAborted, Profile::Swarm, 0..600, &["progress"]),
         (Sabotage::RetriesAgain, Profile::Swarm, 0..600, &["progress"]),
         (Sabotage::KeepsSettings, Profile::Swarm, 0..200, &["resume"]),

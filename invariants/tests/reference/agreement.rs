@@ -370,9 +370,9 @@ fn they_agree_on_everything_a_session_may_do() {
 fn they_agree_where_the_settings_change_on_the_way() {
     let held = options(2, 2_000, r#","blacklistAutoFoldTools":["keep"]"#);
     let (small, large) = (options(3, 300, r#","toolFoldThreshold":0.9"#), options(2, 6_000, ""));
-    for seed in 0..4 {
-        agree_through(seed, 300, 20_000, &[&held, &small, &large], EVERYTHING);
-        agree_through(seed + 100, 300, 12_000, &[&large, &small], Habits { users: 300, customs: 200, commands: 100, ..Habits::default() });
+    for seed in 0..2 {
+        agree_through(seed, 220, 20_000, &[&held, &small, &large], EVERYTHING);
+        agree_through(seed + 100, 220, 12_000, &[&large, &small], Habits { users: 300, customs: 200, commands: 100, ..Habits::default() });
     }
 }
 

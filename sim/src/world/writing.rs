@@ -127,8 +127,10 @@ impl World<'_> {
         }
         self.read_back()?;
         if commit.trigger == Trigger::Person {
-            self.probes.when("suspension ended by a person", std::mem::take(&mut self.suspended));
+            let suspended = std::mem::take(&mut self.suspended);
+            self.probes.when("suspension ended by a person", suspended);
             if let (Some(saboteur), Some(session)) = (&self.saboteur, &mut self.session)
+                && suspended
                 && saboteur.suspends_for_ever()
             {
                 session.suspend("for ever");
