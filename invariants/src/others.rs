@@ -105,7 +105,8 @@ impl Choices {
         if !before.iter().any(decided) {
             return Choices { units: Vec::new(), decisions: Decisions::default(), withdrawn: BTreeSet::new(), ids: Vec::new() };
         }
-        let (units, records) = (units(before), crate::reference::records(before));
+        let units = units(before);
+        let records = crate::reference::records(before, &units);
         let mut decisions = Decisions::of(before, &units, &records, false);
         let withdrawn = decisions.withdrawn.clone();
         if matches!(record.trigger.as_str(), "fence" | "overflow") {
@@ -134,12 +135,12 @@ impl Choices {
         let (withdrawn, read) = (self.entries(&self.withdrawn), crate::commit::last_read(commit));
         for promise in &record.edits {
             let Some(at) = position(&promise.target) else { continue };
-            let folded = folds.touches(at) || batch_of(commit.branch, at).is_some_and(|batch| batch.iter().any(|at| folds.touches(*at)));
+            let folded = || folds.touches(at) || batch_of(commit.branch, at).is_some_and(|batch| batch.iter().any(|at| folds.touches(*at)));
             let wrong = |rule: &str| Err(Broken::new("held", rule, format!("{} is edited", promise.target)));
-            if users.contains(&at) && (!folded || promise.clip.is_some()) {
+            if users.contains(&at) && (!folded() || promise.clip.is_some()) {
                 return wrong("a pinned user message stays as it is");
             }
-            if held.contains(&at) && !folded && !is_first_show(record, promise, at, read) {
+            if held.contains(&at) && !folded() && !is_first_show(record, promise, at, read) {
                 return wrong("what is pinned or withdrawn stays raw");
             }
             let urgent = matches!(record.trigger.as_str(), "fence" | "overflow");

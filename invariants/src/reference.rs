@@ -84,7 +84,7 @@ type Edits = Vec<(usize, Shown)>;
 /// When the budget is too small for any decision; see [`Band::new`].
 pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment) -> Verdict {
     let band = Band::new(settings, window).expect("a budget worth managing");
-    let view = View::of(branch, settings, band, Meter::of(branch)).standing();
+    let view = View::of(branch, settings, band).standing();
     let decided = view.repairs().map_or_else(|| view.decided(moment), Ok);
     let mut edits = view.unwritten.clone();
     if let Ok(plan) = &decided {
@@ -111,7 +111,7 @@ pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {
     // What stands on a branch depends on no setting and no model.
     let settings = Settings::default();
     let band = Band::new(&settings, 1_000_000).expect("a budget worth managing");
-    let view = View::of(branch, &settings, band, Meter::of(branch));
+    let view = View::of(branch, &settings, band);
     view.unwritten.into_iter().map(|(at, content)| (branch[at].id().to_owned(), content)).collect()
 }
 
@@ -121,13 +121,12 @@ pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {
 /// When the budget is too small for any decision; see [`Band::new`].
 pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
     Band::new(settings, window).expect("a budget worth managing");
-    Meter::of(branch).tokens()
+    Meter::of(branch, &records(branch, &walk::units(branch))).tokens()
 }
 
 /// The commit records that count, by position: well formed, each fold called by what it lists and made of ripe units and known folds of
 /// the branch. Anything else under that name is nobody's record.
-pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
-    let units = walk::units(branch);
+pub(crate) fn records(branch: &[Entry], units: &[Unit]) -> BTreeMap<usize, Record> {
     let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
     let (mut counting, mut known) = (BTreeMap::new(), BTreeSet::new());
     // Folds that another contains, and parts of folds.
@@ -142,8 +141,8 @@ pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
             let unit = *unit_of.get(places.get(&**id)?)?;
             unit.ripe.is_some_and(|ripe| ripe < at).then_some(unit)
         };
-        let mut made: BTreeSet<String> = known.clone();
-        let (mut inside, mut parted) = (contained.clone(), owned.clone());
+        // What this record adds, if it counts.
+        let (mut made, mut inside, mut parted): (BTreeSet<String>, BTreeSet<String>, BTreeSet<String>) = Default::default();
         let sized = record
             .edits
             .iter()
@@ -153,9 +152,9 @@ pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
                 let parts: Option<Vec<&Unit>> = fold.parts.iter().map(|(id, _)| ripe(id)).collect();
                 let claims = parts.is_some_and(|units| !fold.children.is_empty() || units.iter().any(|unit| unit.kind != UnitKind::User));
                 let carrier = ripe(&fold.carrier).is_some_and(|unit| matches!(unit.kind, UnitKind::Batch | UnitKind::User | UnitKind::Custom));
-                let children = fold.children.iter().all(|(child, _)| made.contains(child));
-                let once =
-                    fold.parts.iter().all(|(id, _)| parted.insert(id.clone())) && fold.children.iter().all(|(id, _)| inside.insert(id.clone()));
+                let children = fold.children.iter().all(|(child, _)| known.contains(child) || made.contains(child));
+                let once = fold.parts.iter().all(|(id, _)| !owned.contains(id) && parted.insert(id.clone()))
+                    && fold.children.iter().all(|(id, _)| !contained.contains(id) && inside.insert(id.clone()));
                 let ordered = fold.parts.windows(2).all(|pair| places.get(&*pair[0].0) < places.get(&*pair[1].0));
                 let nests = if fold.kind() == Some(FoldKind::Consolidated) { fold.children.len() >= 2 } else { fold.children.is_empty() };
                 let sound = fold.name().is_some() && claims && carrier && children && once && ordered && nests;
@@ -163,7 +162,9 @@ pub(crate) fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
                 sound
             });
         if sound {
-            (known, contained, owned) = (made, inside, parted);
+            known.extend(made);
+            contained.extend(inside);
+            owned.extend(parted);
             counting.insert(at, record);
         }
     }
@@ -208,6 +209,8 @@ struct Plan {
 /// The branch as one decision sees it.
 struct View<'a> {
     branch: &'a [Entry],
+    /// Where each entry stands, by its id.
+    places: BTreeMap<&'a str, usize>,
     settings: &'a Settings,
     band: Band,
     meter: Meter,
@@ -232,7 +235,10 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(branch: &'a [Entry], settings: &'a Settings, band: Band, meter: Meter) -> Self {
+    fn of(branch: &'a [Entry], settings: &'a Settings, band: Band) -> Self {
+        let units = walk::units(branch);
+        let records = records(branch, &units);
+        let meter = Meter::of(branch, &records);
         let places: BTreeMap<&str, usize> = branch.iter().enumerate().map(|(at, entry)| (entry.id(), at)).collect();
         let (mut context, mut shown) = (Vec::new(), BTreeMap::new());
         for projected in projection(branch) {
@@ -244,17 +250,16 @@ impl<'a> View<'a> {
             context.push(at);
             shown.insert(at, Shown { content, size: Size::of(&projected), clip: None });
         }
-        let units = walk::units(branch);
         let unit_of = units.iter().enumerate().flat_map(|(index, unit)| unit.entries.iter().map(move |at| (*at, index))).collect();
         let compaction = branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
         let newest_user = branch.iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
         let weights = branch.iter().map(|entry| Size::of_original(entry).weight()).collect();
         let unwritten = Vec::new();
-        let records = records(branch);
         let decisions = Decisions::of(branch, &units, &records, false);
         let standing = State { shown: BTreeMap::new(), folds: Vec::new(), roots: Vec::new() };
         let mut view = View {
             branch,
+            places,
             settings,
             band,
             meter,
@@ -276,7 +281,7 @@ impl<'a> View<'a> {
 
     /// The same, but what was withdrawn and may still be is not: what a commit sees that cannot wait.
     fn released(&self) -> View<'a> {
-        let mut view = View::of(self.branch, self.settings, self.band, Meter::of(self.branch));
+        let mut view = View::of(self.branch, self.settings, self.band);
         view.decisions = Decisions::of(self.branch, &view.units, &view.records, true);
         view.standing()
     }

@@ -62,7 +62,7 @@ impl View<'_> {
 
     /// A fold of a record that counts. It keeps the name it was given, whatever became of its originals.
     fn recorded(&self, folds: &[Fold], fold: &Written, bound: usize) -> Fold {
-        let place = |id: &String| self.branch.iter().rposition(|entry| entry.id() == id).expect("on the branch");
+        let place = |id: &String| self.places[id.as_str()];
         let parts: Vec<usize> = fold.parts.iter().map(|(id, _)| place(id)).collect();
         let child = |id: &String| folds.iter().rposition(|fold| fold.id.as_str() == id).expect("a known fold");
         let children: Vec<usize> = fold.children.iter().map(|(id, _)| child(id)).collect();
