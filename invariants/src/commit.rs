@@ -236,8 +236,8 @@ impl Folds {
         let mut parts = Vec::new();
         for (part, sha) in &fold.parts {
             let at = position(part).ok_or_else(|| Broken::new("lossless", "a part is on the branch", format!("{part} of {id} is not")))?;
-            let digest = Digest::of(branch[at].line().as_bytes()).to_string();
-            if digest != *sha {
+            let digest = Digest::of(branch[at].line().as_bytes());
+            if Digest::parse(sha) != Some(digest) {
                 return Err(Broken::new("lossless", format!("the digest of {part} is {digest}"), format!("{id} says {sha}")));
             }
             if let Some(other) = self.owner.insert(at, id.clone()) {

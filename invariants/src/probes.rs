@@ -142,8 +142,11 @@ pub struct Probes(BTreeMap<&'static str, u64>);
 impl Probes {
     /// Counts one.
     pub fn hit(&mut self, name: &'static str) {
-        debug_assert!(PROBES.contains(&name), "no probe is named {name}");
-        *self.0.entry(name).or_insert(0) += 1;
+        let count = self.0.entry(name).or_insert_with(|| {
+            debug_assert!(PROBES.contains(&name), "no probe is named {name}");
+            0
+        });
+        *count += 1;
     }
 
     /// Counts one if it happened.

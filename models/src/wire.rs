@@ -104,18 +104,21 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     links: Vec<Link>,
-    /// For each message of the window the number of links before it; [`OPEN`] where calls before it were unanswered.
-    starts: Vec<usize>,
-    /// Whether calls were unanswered at the end.
-    open: bool,
+    /// Where each message of the window begins, and behind them its end; nowhere while system messages are held back.
+    starts: Vec<Option<Start>>,
 }
 
-const OPEN: usize = usize::MAX;
+/// The place before a message: the links so far, and the assistant message whose calls may still be unanswered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Start {
+    links: usize,
+    pending: Option<usize>,
+}
 
 impl Chain {
     /// A request without messages: `name` stands for what precedes them (model, system prompt, tools), of `overhead` tokens.
     pub fn new(name: &str, overhead: u64) -> Self {
-        Chain { links: vec![Link { hash: hash(0, name.as_bytes()), tokens: overhead }], starts: Vec::new(), open: false }
+        Chain { links: vec![Link { hash: hash(0, name.as_bytes()), tokens: overhead }], starts: Vec::new() }
     }
 
     /// Appends one message of so many tokens.
@@ -126,25 +129,21 @@ impl Chain {
 
     /// Makes this the chain of `window`, which agrees with the window of the last call before index `from`. Costs what follows `from`.
     pub fn update(&mut self, window: &[Arc<Shown>], from: usize, model: &TokenModel) {
-        let from = from.min(self.starts.len());
-        let safe = if from == self.starts.len() && !self.open {
-            None
-        } else {
-            // Nothing is pending before the first message.
-            let at = (0..self.starts.len().min(from + 1)).rev().find(|at| self.starts[*at] != OPEN);
-            Some(at.unwrap_or(0))
-        };
-        if let Some(at) = safe {
-            self.links.truncate(self.starts.get(at).copied().unwrap_or(1));
-            self.starts.truncate(at);
-        }
-        let mut sender = Sender::default();
-        for index in self.starts.len()..window.len() {
-            self.starts.push(if sender.pending.is_some() { OPEN } else { self.links.len() });
+        let from = from.min(self.starts.len().saturating_sub(1));
+        let (at, start) = (0..=from).rev().find_map(|at| Some((at, (*self.starts.get(at)?)?))).unwrap_or((0, Start { links: 1, pending: None }));
+        self.links.truncate(start.links);
+        self.starts.truncate(at);
+        let mut sender = Sender { pending: start.pending, held: Vec::new() };
+        for index in at..window.len() {
+            self.begin(&sender);
             sender.take(window, index, &mut |item| self.item(item, model));
         }
-        self.open = sender.pending.is_some();
+        self.begin(&sender);
         sender.close(window, window.len(), &mut |item| self.item(item, model));
+    }
+
+    fn begin(&mut self, sender: &Sender) {
+        self.starts.push(sender.held.is_empty().then_some(Start { links: self.links.len(), pending: sender.pending }));
     }
 
     fn item(&mut self, item: Item<'_>, model: &TokenModel) {
@@ -335,34 +334,76 @@ impl<'a> Judge<'a> {
 /// # Errors
 /// [`WireError`], for the first rule that is broken.
 pub fn validate(window: &[Arc<Shown>]) -> Result<(), WireError> {
-    let mut judge = Judge::default();
-    let mut sender = Sender::default();
-    let mut newest = None;
-    for (index, shown) in window.iter().enumerate() {
-        let facts = &shown.facts;
-        if facts.edited {
-            if facts.blank {
-                judge.refuse(Rule::EmptyEdit, index, &facts.answers);
+    Reader::default().validate(window)
+}
+
+/// A provider that reads the requests of one session, each from where it differs from the one before. What it says is what [`validate`]
+/// says.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    read: Vec<Arc<Shown>>,
+    /// What was known before each of these messages; nothing where something was refused already, or is not settled yet.
+    known: Vec<Option<Known>>,
+}
+
+/// What a reader knows before a message.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The assistant message whose calls pi-ai may still have to answer.
+    pending: Option<usize>,
+    /// The one whose calls are answered, with no message after the answers.
+    batch: Option<usize>,
+    last: Option<(usize, WireRole)>,
+    /// The newest user message or tool result.
+    newest: Option<usize>,
+}
+
+impl Reader {
+    /// Whether a provider would take the request this window becomes.
+    ///
+    /// # Errors
+    /// [`WireError`], for the first rule that is broken.
+    pub fn validate(&mut self, window: &[Arc<Shown>]) -> Result<(), WireError> {
+        let same = self.read.iter().zip(window).take_while(|(before, now)| Arc::ptr_eq(before, now)).count();
+        let (at, known) = (0..same).rev().find_map(|at| Some((at, self.known[at]?))).unwrap_or_default();
+        self.read.truncate(at);
+        self.read.extend_from_slice(&window[at..]);
+        self.known.truncate(at);
+        let batch = known.batch.map(|asked| (asked, &*window[asked]));
+        let answered = vec![true; batch.map_or(0, |(_, asked)| asked.facts.calls.len())];
+        let mut judge = Judge { batch, answered, last: known.last, refused: None };
+        let mut sender = Sender { pending: known.pending, held: Vec::new() };
+        let mut newest = known.newest;
+        for (index, shown) in window.iter().enumerate().skip(at) {
+            let settled =
+                sender.held.is_empty() && judge.refused.is_none() && (judge.batch.is_none() || judge.answered.iter().all(|answered| *answered));
+            let batch = judge.batch.map(|(asked, _)| asked);
+            self.known.push(settled.then_some(Known { pending: sender.pending, batch, last: judge.last, newest }));
+            let facts = &shown.facts;
+            if facts.edited {
+                if facts.blank {
+                    judge.refuse(Rule::EmptyEdit, index, &facts.answers);
+                }
+                if facts.placeholder && facts.wire == WireRole::Assistant {
+                    judge.refuse(Rule::PlaceholderInAssistant, index, &facts.answers);
+                }
             }
-            if facts.placeholder && facts.wire == WireRole::Assistant {
-                judge.refuse(Rule::PlaceholderInAssistant, index, &facts.answers);
+            if matches!(shown.role, crate::shown::Role::User | crate::shown::Role::ToolResult) {
+                newest = Some(index);
             }
+            sender.take(window, index, &mut |item| judge.read(item));
         }
-        if matches!(shown.role, crate::shown::Role::User | crate::shown::Role::ToolResult) {
-            newest = Some((index, shown));
+        sender.close(window, window.len(), &mut |item| judge.read(item));
+        judge.end();
+        if let Some(index) = newest.filter(|index| window[*index].facts.placeholder) {
+            judge.refuse(Rule::PlaceholderLast, index, &window[index].facts.answers);
         }
-        sender.take(window, index, &mut |item| judge.read(item));
-    }
-    sender.close(window, window.len(), &mut |item| judge.read(item));
-    judge.end();
-    if let Some((index, shown)) = newest.filter(|(_, shown)| shown.facts.placeholder) {
-        judge.refuse(Rule::PlaceholderLast, index, &shown.facts.answers);
-    }
-    match judge.refused {
-        None => Ok(()),
-        Some((rule, index, call)) => {
-            let entry = window.get(index).map_or(String::new(), |shown| shown.source.id().to_owned());
-            Err(WireError { rule, index, entry, call: call.to_string_lossy() })
+        match judge.refused {
+            None => Ok(()),
+            Some((rule, index, call)) => {
+                let entry = window.get(index).map_or(String::new(), |shown| shown.source.id().to_owned());
+                Err(WireError { rule, index, entry, call: call.to_string_lossy() })
+            }
         }
     }
 }
@@ -550,6 +591,46 @@ mod tests {
                 assert_eq!(chain, scratch(&other), "message {changed} changed");
             }
         }
+    }
+
+    #[test]
+    fn a_reader_that_goes_on_says_what_one_that_begins_anew_says() {
+        let system = r#"{"role":"system","content":"more"}"#;
+        let failed = calls(&["c5"]).replace("toolUse", "error");
+        let all = [
+            USER,
+            &calls(&["c1", "c2"]),
+            system,
+            &result("c1"),
+            &result("c2"),
+            ANSWER,
+            &calls(&["c3"]),
+            USER,
+            &calls(&["c4"]),
+            &result("c4"),
+            &failed,
+            &calls(&["c6"]),
+            &result("c6"),
+            USER,
+        ];
+        let full = window(&messages(&all));
+        let others = window(&edited(messages(&[USER, &result("c4"), system, &calls(&["c4"]), &failed]), "m1", PLACEHOLDER));
+        let mut reader = Reader::default();
+        let mut refusals = 0;
+        for changed in 0..full.len() {
+            for (other, shown) in others.iter().enumerate() {
+                for end in [changed + 1, full.len()] {
+                    let mut window = full.clone();
+                    window[changed] = Arc::clone(shown);
+                    window.truncate(end);
+                    let anew = validate(&window);
+                    refusals += usize::from(anew.is_err());
+                    assert_eq!(reader.validate(&window), anew, "message {changed} is other {other}, of {end}");
+                    assert_eq!(reader.validate(&full[..end]), validate(&full[..end]), "the first {end}");
+                }
+            }
+        }
+        assert!(refusals > 20, "only {refusals} refusals");
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 /// A string as JSON.
 pub(super) fn quote(text: &str) -> String {
+    // Almost every id and name stands as it is.
+    if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\')) {
+        return ["\"", text, "\""].concat();
+    }
     serde_json::to_string(text).expect("a string is JSON")
 }
 
@@ -11,16 +15,27 @@ pub(super) fn iso(ms: u64) -> String {
     let (year, month, day) = civil(days);
     let (hour, minute, second, milli) = (in_day / 3_600_000, in_day / 60_000 % 60, in_day / 1_000 % 60, in_day % 1_000);
     let mut out = String::with_capacity(24);
-    for (value, width, after) in [(year, 4, '-'), (month, 2, '-'), (day, 2, 'T'), (hour, 2, ':'), (minute, 2, ':'), (second, 2, '.'), (milli, 3, 'Z')]
-    {
-        let mut unit = 10u64.pow(width - 1);
-        while unit > 0 {
-            out.push(char::from(b'0' + u8::try_from(value / unit % 10).expect("a digit")));
-            unit /= 10;
-        }
-        out.push(after);
-    }
+    let mut two = |value: u64, after: &str| {
+        out.push(digit(value / 10));
+        out.push(digit(value));
+        out.push_str(after);
+    };
+    two(year / 100, "");
+    two(year, "-");
+    two(month, "-");
+    two(day, "T");
+    two(hour, ":");
+    two(minute, ":");
+    two(second, ".");
+    two(milli / 10, "");
+    out.push(digit(milli));
+    out.push('Z');
     out
+}
+
+/// The last digit of a number.
+fn digit(value: u64) -> char {
+    char::from(b'0' + u8::try_from(value % 10).expect("a digit"))
 }
 
 /// Days since 1970 as year, month and day of the Gregorian calendar.

@@ -436,6 +436,8 @@ impl Host {
     fn place(&mut self, entry: &Entry) -> Result<usize, String> {
         let depth = match entry.parent() {
             None => 0,
+            // Almost always.
+            parent if parent == self.leaf().map(Entry::id) => self.branch.len(),
             Some(parent) => 1 + self.at(parent).map(|at| self.depth[at]).ok_or_else(|| format!("Entry {parent} not found"))?,
         };
         let at = self.journal.len();

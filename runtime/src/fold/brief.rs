@@ -7,6 +7,7 @@
 use super::text::{FoldKind, quote};
 use crate::journal::{Entry, Kind, Part, Role, Text};
 use aho_corasick::{AhoCorasick, MatchKind};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use unicode_segmentation::UnicodeSegmentation;
@@ -41,17 +42,7 @@ const TELLING: [&str; 8] = ["command", "path", "file_path", "filePath", "pattern
 /// ```
 pub fn brief(entries: &[&Entry], hidden: &[&Entry], bound: Bound) -> String {
     let facts = Facts::of(entries);
-    let counts = facts.counts();
-    let mut page = Page { lines: Vec::new(), room: bound };
-    // Reserved first, written last: the one line that every brief has.
-    let counts = page.reserve(&counts);
-    let index: Vec<String> = hidden.iter().map(|entry| format!("user {}: {}", entry.id(), data(&text_of(entry), INDEXED))).collect();
-    page.section("user messages", &index);
-    page.section("calls", &facts.calls);
-    page.section("notes", &facts.notes);
-    page.section_of_all("result lines", &facts.results);
-    page.lines.push(counts);
-    page.lines.join("\n")
+    Page::write(&facts, &facts.counts(), &[], hidden, bound)
 }
 
 /// A fold as its parent's brief names it.
@@ -75,32 +66,37 @@ pub fn parent_brief(children: &[Child], entries: &[&Entry], hidden: &[&Entry], b
     if entries.len() > hidden.len() {
         counts = format!("{counts}; {}", facts.counts());
     }
-    let mut page = Page { lines: Vec::new(), room: bound };
-    let counts = page.reserve(&counts);
-    let index: Vec<String> = hidden.iter().map(|entry| format!("user {}: {}", entry.id(), data(&text_of(entry), INDEXED))).collect();
-    page.section("user messages", &index);
-    page.children(children);
-    page.section("calls", &facts.calls);
-    page.section("notes", &facts.notes);
-    page.section_of_all("result lines", &facts.results);
-    page.lines.push(counts);
-    page.lines.join("\n")
+    Page::write(&facts, &counts, children, hidden, bound)
 }
 
 /// What a fold is about, in one quoted line of at most 80 characters: its first call, else its first note, else its first result line.
 pub fn gist(entries: &[&Entry]) -> String {
-    let facts = entries.iter().map(|entry| Facts::of(std::slice::from_ref(entry)));
-    let first = |facts: Facts| facts.calls.into_iter().chain(facts.notes).chain(facts.results).next();
-    facts.filter_map(first).next().map_or_else(|| "| (nothing to say)".to_owned(), |line| fit(&line, Bound { chars: INDEXED, bytes: usize::MAX }))
+    let first = entries.iter().find_map(|entry| entry.told().lines().next());
+    first.map_or_else(|| "| (nothing to say)".to_owned(), |line| fit(line, Bound { chars: INDEXED, bytes: usize::MAX }))
 }
 
 /// Lines with the room that is left for more.
-struct Page {
-    lines: Vec<String>,
+struct Page<'a> {
+    lines: Vec<Cow<'a, str>>,
     room: Bound,
 }
 
-impl Page {
+impl<'a> Page<'a> {
+    /// Every section in its order, and the counts below them.
+    fn write(facts: &Facts<'a>, counts: &str, children: &[Child], hidden: &[&Entry], bound: Bound) -> String {
+        let mut page = Page { lines: Vec::new(), room: bound };
+        // Reserved first, written last: the one line that every brief has.
+        let counts = page.reserve(counts);
+        let index = hidden.iter().map(|entry| format!("user {}: {}", entry.id(), data(&text_of(entry), INDEXED)).into());
+        page.section("user messages", index.collect());
+        page.children(children);
+        page.section("calls", facts.all(|told| &told.calls));
+        page.section("notes", facts.all(|told| &told.notes));
+        page.section_of_all("result lines", facts.all(|told| &told.results));
+        page.lines.push(counts.into());
+        page.lines.join("\n")
+    }
+
     /// Takes the room for a line that is written later, cut if need be.
     fn reserve(&mut self, line: &str) -> String {
         let line = fit(line, self.room);
@@ -115,7 +111,7 @@ impl Page {
 
     /// A line for each child while there is room for naming the rest by its range.
     fn children(&mut self, children: &[Child]) {
-        let last = &children[children.len() - 1].id;
+        let Some(Child { id: last, .. }) = children.last() else { return };
         for (index, child) in children.iter().enumerate() {
             let count = if child.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", child.entries) };
             let line = format!("{} ({}, {count}): {}", child.id, child.kind.name(), child.gist);
@@ -123,39 +119,41 @@ impl Page {
             let rest = if index + 1 < children.len() { range.len() + 1 } else { 0 };
             if line.chars().count() + 1 + rest > self.room.chars || line.len() + 1 + rest > self.room.bytes {
                 let range = self.reserve(&range);
-                self.lines.push(range);
+                self.lines.push(range.into());
                 break;
             }
             self.pay(&line);
-            self.lines.push(line);
+            self.lines.push(line.into());
         }
     }
 
-    fn section(&mut self, what: &str, lines: &[String]) {
+    fn section(&mut self, what: &str, lines: Vec<Cow<'a, str>>) {
         let half = Bound { chars: self.room.chars / 2, bytes: self.room.bytes / 2 };
-        self.write(what, lines, half);
+        self.fill(what, lines, half);
     }
 
-    fn section_of_all(&mut self, what: &str, lines: &[String]) {
-        self.write(what, lines, self.room);
+    fn section_of_all(&mut self, what: &str, lines: Vec<Cow<'a, str>>) {
+        self.fill(what, lines, self.room);
     }
 
     /// Writes as many lines as fit into `share`, and how many did not.
-    fn write(&mut self, what: &str, lines: &[String], share: Bound) {
+    fn fill(&mut self, what: &str, lines: Vec<Cow<'a, str>>, share: Bound) {
         let kept_back = Bound { chars: self.room.chars - share.chars, bytes: self.room.bytes - share.bytes };
         self.room = share;
-        for (index, line) in lines.iter().enumerate() {
-            let rest = lines.len() - index;
-            let omission = format!("(+{rest} {what})");
-            let needed = if rest > 1 { omission.len() + 1 } else { 0 };
+        let all = lines.len();
+        for (index, line) in lines.into_iter().enumerate() {
+            let rest = all - index;
+            // `(+3 calls)`, and its line end.
+            let needed = if rest > 1 { what.len() + 5 + rest.ilog10() as usize + 1 } else { 0 };
             let fits = line.chars().count() + 1 + needed <= self.room.chars && line.len() + 1 + needed <= self.room.bytes;
             if fits {
-                self.pay(line);
-                self.lines.push(line.clone());
+                self.pay(&line);
+                self.lines.push(line);
             } else {
+                let omission = format!("(+{rest} {what})");
                 if omission.len() < self.room.chars.min(self.room.bytes) {
                     self.pay(&omission);
-                    self.lines.push(omission);
+                    self.lines.push(omission.into());
                 }
                 break;
             }
@@ -165,9 +163,35 @@ impl Page {
     }
 }
 
-/// What a brief can say of a run.
-#[derive(Default)]
-struct Facts {
+/// What a brief can say of a run: what it can say of each entry.
+struct Facts<'a>(Vec<&'a Told>);
+
+impl<'a> Facts<'a> {
+    fn of(entries: &[&'a Entry]) -> Self {
+        Facts(entries.iter().map(|entry| entry.told()).collect())
+    }
+
+    /// The lines of a section.
+    fn all(&self, lines: impl Fn(&'a Told) -> &'a [String]) -> Vec<Cow<'a, str>> {
+        self.0.iter().flat_map(|told| lines(told)).map(|line| Cow::Borrowed(line.as_str())).collect()
+    }
+
+    fn counts(&self) -> String {
+        let sum = |of: fn(&Told) -> usize| self.0.iter().map(|told| of(told)).sum::<usize>();
+        let (answers, calls, results) = (sum(|told| told.answers), sum(|told| told.calls.len()), sum(|told| told.outcomes));
+        let mut counts = format!("{answers} answers, {calls} calls, {results} results");
+        for (count, what) in [(sum(|told| told.errors), "errors"), (sum(|told| told.images), "images")] {
+            if count > 0 {
+                counts.push_str(&format!(", {count} {what}"));
+            }
+        }
+        format!("{counts}, {} bytes", sum(|told| told.bytes))
+    }
+}
+
+/// What a brief can say of one entry. Every brief that may hide the entry asks for it, so the entry keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
     calls: Vec<String>,
     notes: Vec<String>,
     results: Vec<String>,
@@ -178,18 +202,22 @@ struct Facts {
     images: usize,
 }
 
-impl Facts {
-    fn of(entries: &[&Entry]) -> Self {
-        let mut facts = Facts::default();
-        for entry in entries {
-            match entry.kind() {
-                Kind::Message(Role::Assistant(_)) => facts.answer(entry),
-                Kind::Message(Role::ToolResult { is_error, .. }) => facts.result(entry, *is_error),
-                Kind::CustomMessage | Kind::Message(Role::Custom) => facts.note(&text_of(entry)),
-                _ => {}
-            }
+impl Told {
+    /// Reads an entry.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let mut told = Told::default();
+        match entry.kind() {
+            Kind::Message(Role::Assistant(_)) => told.answer(entry),
+            Kind::Message(Role::ToolResult { is_error, .. }) => told.result(entry, *is_error),
+            Kind::CustomMessage | Kind::Message(Role::Custom) => told.note(&text_of(entry)),
+            _ => {}
         }
-        facts
+        told
+    }
+
+    /// Calls, then notes, then results.
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.calls.iter().chain(&self.notes).chain(&self.results).map(String::as_str)
     }
 
     fn answer(&mut self, entry: &Entry) {
@@ -248,20 +276,14 @@ impl Facts {
         }
         self.results.push(data(last, LINE));
     }
-
-    fn counts(&self) -> String {
-        let mut counts = format!("{} answers, {} calls, {} results", self.answers, self.calls.len(), self.outcomes);
-        for (count, what) in [(self.errors, "errors"), (self.images, "images")] {
-            if count > 0 {
-                counts.push_str(&format!(", {count} {what}"));
-            }
-        }
-        format!("{counts}, {} bytes", self.bytes)
-    }
 }
 
 /// One line of foreign text as quoted data of at most `most` characters.
 fn data(text: &str, most: usize) -> String {
+    // Most lines are plain words with one space between two of them.
+    if text.len() <= most && is_plain(text) {
+        return format!("| {text}");
+    }
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() {
@@ -274,6 +296,18 @@ fn data(text: &str, most: usize) -> String {
         }
     }
     quote(&fit(&line, Bound { chars: most, bytes: usize::MAX }))
+}
+
+/// Whether a text is printable ASCII without a space at either end or two in a row: nothing in it has to change to be quoted.
+fn is_plain(text: &str) -> bool {
+    let mut after_space = true;
+    let plain = text.bytes().all(|byte| {
+        let space = byte == b' ';
+        let fits = (b' '..=b'~').contains(&byte) && !(space && after_space);
+        after_space = space;
+        fits
+    });
+    plain && !after_space
 }
 
 /// A text cut to a bound between graphemes, the cut marked.

@@ -26,7 +26,7 @@ pub use record::COMMIT_RECORD;
 pub use text::{BRIEF_VERSION, FoldId, FoldKind, FoldName, brief_bound, clip, placeholder, quote, result_line};
 pub use unit::{Unit, UnitKind, Units};
 
-pub(crate) use brief::fit;
+pub(crate) use brief::{Told, fit};
 pub(crate) use clip::text_of;
 pub(crate) use commit::Planner;
 pub(crate) use context::{Context, Shown};

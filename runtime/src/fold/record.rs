@@ -3,13 +3,14 @@
 use super::context::Context;
 use super::cut::Carrier;
 use super::lattice::{Fold, Lattice};
-use super::text::{BRIEF_VERSION, FoldKind, FoldName};
+use super::text::{BRIEF_VERSION, FoldKind, FoldName, json};
 use super::unit::UnitKind;
 use super::write::Edit;
 use crate::journal::{Digest, Entry, Fields, Kind, Role};
 use crate::window::Size;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 /// The custom type of a commit record.
@@ -79,13 +80,13 @@ impl Record {
     /// Writes the data of a record.
     pub fn write(context: &Context, trigger: &str, bound: usize, folds: &[(Fold, Vec<FoldName>)], edits: &[Edit], changes: &Changes) -> String {
         let mut data = format!("{{\"v\":1,\"trigger\":\"{trigger}\",\"brief_version\":{BRIEF_VERSION},\"bound\":{bound},\"folds\":[");
-        let id = |at: usize| serde_json::Value::from(context.entries[at].id());
+        let id = |at: usize| json(context.entries[at].id());
         let comma = |index: usize| if index == 0 { "" } else { "," };
         for (index, (fold, children)) in folds.iter().enumerate() {
             let (kind, carrier) = (fold.kind.name(), id(fold.carrier.position()));
             let _ = write!(data, "{}{{\"id\":\"{}\",\"kind\":\"{kind}\",\"carrier\":{carrier},\"parts\":[", comma(index), fold.id);
             for (index, &at) in fold.parts.iter().enumerate() {
-                let _ = write!(data, "{}[{},\"{}\"]", comma(index), id(at), context.entries[at].digest());
+                data.extend([comma(index), "[", &id(at), ",\"", context.entries[at].digest().hex().as_str(), "\"]"]);
             }
             data.push(']');
             if !children.is_empty() {
@@ -96,13 +97,13 @@ impl Record {
                 data.push(']');
             }
             if let Some(brief) = &fold.brief {
-                let _ = write!(data, ",\"brief\":{}", serde_json::Value::from(&**brief));
+                let _ = write!(data, ",\"brief\":{}", json(brief));
             }
             data.push('}');
         }
         data.push_str("],\"edits\":[");
         for (index, edit) in edits.iter().enumerate() {
-            let _ = write!(data, "{}{{\"target\":{}", comma(index), id(edit.at));
+            data.extend([comma(index), "{\"target\":", &id(edit.at)]);
             if let Some(content) = &edit.content {
                 let _ = write!(data, ",\"sha256\":\"{}\",\"bytes\":{}", Digest::of(content.as_bytes()), edit.size.bytes);
                 if edit.size.images > 0 {
@@ -143,7 +144,7 @@ impl Record {
         #[derive(serde::Deserialize)]
         struct EditData {
             target: String,
-            sha256: Option<String>,
+            sha256: Option<Sha>,
             #[serde(default)]
             bytes: u64,
             #[serde(default)]
@@ -155,23 +156,19 @@ impl Record {
             id: String,
             kind: String,
             carrier: String,
-            parts: Vec<(String, String)>,
+            parts: Vec<(String, Sha)>,
             #[serde(default)]
-            children: Vec<(String, String)>,
+            children: Vec<(String, Sha)>,
             brief: Option<String>,
         }
         let data: Data = serde_json::from_str(Fields::parse(entry.line())?.raw("data")?).ok().filter(|data: &Data| data.v == 1)?;
-        let digests = |named: Vec<(String, String)>| -> Option<Vec<(String, Digest)>> {
-            named.into_iter().map(|(id, hex)| Some((id, Digest::parse(&hex)?))).collect()
-        };
         let fold = |data: FoldData| {
             let kind = [FoldKind::Tool, FoldKind::Span, FoldKind::Consolidated].into_iter().find(|kind| kind.name() == data.kind)?;
-            let (parts, children) = (digests(data.parts)?, digests(data.children)?);
-            let name = FoldName::of(kind, pairs(&parts), pairs(&children));
+            let name = FoldName::of(kind, pairs(&data.parts), pairs(&data.children));
             if name.id(data.id.len().saturating_sub(2)).as_str() != data.id {
                 return None;
             }
-            let (parts, digests) = parts.into_iter().unzip();
+            let (parts, digests) = data.parts.into_iter().map(|(id, Sha(digest))| (id, digest)).unzip();
             Some(Stored {
                 id: data.id,
                 kind,
@@ -179,16 +176,13 @@ impl Record {
                 carrier: data.carrier,
                 parts,
                 digests,
-                children: children.into_iter().map(|(id, _)| id).collect(),
+                children: data.children.into_iter().map(|(id, _)| id).collect(),
                 brief: data.brief.filter(|text| !text.trim().is_empty()).map(Arc::from),
             })
         };
         let folds = data.folds.into_iter().map(fold).collect::<Option<_>>()?;
         let promise = |data: EditData| {
-            let digest = match data.sha256 {
-                Some(hex) => Some(Digest::parse(&hex)?),
-                None => None,
-            };
+            let digest = data.sha256.map(|Sha(digest)| digest);
             if data.bytes.max(data.images) >= LARGEST {
                 return None;
             }
@@ -203,12 +197,14 @@ impl Record {
     /// The folds it makes, with the units each claims, as far as they fit the branch; `None` if one does not.
     /// `folded` are the parts of folds already.
     pub fn folds(&self, context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>) -> Option<Vec<Claim>> {
-        let mut made: BTreeMap<String, Fold> = BTreeMap::new();
-        let mut out = Vec::new();
+        let mut out: Vec<Claim> = Vec::new();
+        // Where each of them stands in `out`.
+        let mut made: BTreeMap<&str, usize> = BTreeMap::new();
         // A fold has one parent and an entry is a part of one fold, or nothing that walks them would end.
         let (mut contained, mut parts): (BTreeSet<&str>, BTreeSet<usize>) = Default::default();
         for stored in &self.folds {
-            let (fold, units) = stored.on(context, lattice, &made, self.bound)?;
+            let known = |child: &String| made.get(child.as_str()).map(|&at| &out[at].0).or_else(|| lattice.folds.get(child.as_str()));
+            let (fold, units) = stored.on(context, known, self.bound)?;
             let consolidates = fold.kind == FoldKind::Consolidated;
             let turned = |child: &str| lattice.open.contains_key(child) || lattice.dissolved.contains(child);
             let fresh = |child: &String| !lattice.contained.contains(child.as_str()) && !turned(child);
@@ -218,23 +214,41 @@ impl Record {
             if !children || !parted || !free || consolidates != (stored.children.len() >= 2) || (!consolidates && !stored.children.is_empty()) {
                 return None;
             }
-            made.insert(stored.id.clone(), fold.clone());
+            made.insert(&stored.id, out.len());
             out.push((fold, units, stored.digests.clone()));
         }
         Some(out)
     }
 }
 
-fn pairs(list: &[(String, Digest)]) -> impl Iterator<Item = (&str, Digest)> {
-    list.iter().map(|(id, digest)| (id.as_str(), *digest))
+fn pairs(list: &[(String, Sha)]) -> impl Iterator<Item = (&str, Digest)> {
+    list.iter().map(|(id, Sha(digest))| (id.as_str(), *digest))
+}
+
+/// A digest as a record writes it.
+struct Sha(Digest);
+
+impl<'de> Deserialize<'de> for Sha {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Hex;
+        impl Visitor<'_> for Hex {
+            type Value = Sha;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("64 hexadecimal digits")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Sha, E> {
+                Digest::parse(text).map(Sha).ok_or_else(|| E::custom("no digest"))
+            }
+        }
+        deserializer.deserialize_str(Hex)
+    }
 }
 
 impl Stored {
-    fn on(&self, context: &Context, lattice: &Lattice, made: &BTreeMap<String, Fold>, bound: usize) -> Option<(Fold, BTreeSet<usize>)> {
+    fn on<'a>(&self, context: &Context, known: impl Fn(&String) -> Option<&'a Fold>, bound: usize) -> Option<(Fold, BTreeSet<usize>)> {
         let parts: Vec<usize> = self.parts.iter().map(|id| context.by_id.get(id).copied()).collect::<Option<_>>()?;
         let id = self.name.id(self.id.len() - 2);
-        let children: Vec<&Fold> =
-            self.children.iter().map(|child| made.get(child).or_else(|| lattice.folds.get(child.as_str()))).collect::<Option<_>>()?;
+        let children: Vec<&Fold> = self.children.iter().map(known).collect::<Option<_>>()?;
         let at = context.by_id.get(&self.carrier).copied()?;
         let carrier = match context.entries[at].kind() {
             Kind::Message(Role::ToolResult { .. }) => {

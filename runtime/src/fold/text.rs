@@ -121,6 +121,11 @@ pub fn placeholder(id: &FoldId, kind: FoldKind, entries: usize, first: &str, las
     )
 }
 
+/// A text as JSON.
+pub(crate) fn json(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is JSON")
+}
+
 /// The line that replaces the other results of the batch that carries a placeholder.
 pub fn result_line(id: &FoldId) -> String {
     format!("{OPEN}pi-fold {id}: result folded{CLOSE}")

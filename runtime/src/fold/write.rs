@@ -7,7 +7,7 @@ use super::commit::{Freed, Node, Planner, State, Work, plus, text};
 use super::context::{Context, Shown};
 use super::cut::Carrier;
 use super::lattice::Fold;
-use super::text::{FoldName, result_line};
+use super::text::{FoldName, json, result_line};
 use super::unit::UnitKind;
 use crate::journal::{Content, Entry, Kind, Role};
 use crate::window::Size;
@@ -285,7 +285,7 @@ fn system_weight(entry: &Entry) -> u64 {
 }
 
 pub(super) fn text_block(text: &str) -> String {
-    format!("{{\"type\":\"text\",\"text\":{}}}", serde_json::Value::from(text))
+    format!("{{\"type\":\"text\",\"text\":{}}}", json(text))
 }
 
 /// A person's own content, untouched, with one more text block.

@@ -6,6 +6,7 @@
 use super::content::Content;
 use super::digest::Digest;
 use super::json::{Fields, Line, Text};
+use crate::fold::Told;
 use crate::window::Size;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,8 @@ struct Inner {
     digest: OnceLock<Digest>,
     /// What that content weighs.
     weighed: OnceLock<Size>,
+    /// What a brief can say of it.
+    told: OnceLock<Box<Told>>,
 }
 
 /// What an entry is, as far as the window is concerned.
@@ -213,7 +216,16 @@ impl Entry {
             _ => message.as_ref().and_then(|message| message.raw("content")),
         };
         let content = content.filter(|raw| *raw != "null").map_or(0..0, |raw| range_in(line, raw));
-        Entry(Arc::new(Inner { line: line.into(), id, parent, kind, content, digest: OnceLock::new(), weighed: OnceLock::new() }))
+        Entry(Arc::new(Inner {
+            line: line.into(),
+            id,
+            parent,
+            kind,
+            content,
+            digest: OnceLock::new(),
+            weighed: OnceLock::new(),
+            told: OnceLock::new(),
+        }))
     }
 
     /// The exact line.
@@ -260,6 +272,11 @@ impl Entry {
     /// What its content, or the one it gives its target, weighs in a window; worked out when first asked for.
     pub(crate) fn content_size(&self) -> Size {
         *self.0.weighed.get_or_init(|| Size::of_content(self.stated_content()))
+    }
+
+    /// What a brief can say of it; read when first asked for.
+    pub(crate) fn told(&self) -> &Told {
+        self.0.told.get_or_init(|| Box::new(Told::of(self)))
     }
 
     fn stated_content(&self) -> Content<'_> {

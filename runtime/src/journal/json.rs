@@ -132,13 +132,19 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
+/// What a JSON value says that is a string without escapes: almost every name and id.
+fn plain(raw: &str) -> Option<&str> {
+    raw.strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))
+}
+
 /// The fields of a JSON object, in order, values unparsed.
 pub(crate) struct Fields<'a>(Vec<(Bytes<'a>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
     /// Reads an object; `None` for any other JSON value or for malformed text.
     pub(crate) fn parse(raw: &'a str) -> Option<Self> {
-        serde_json::from_str(raw).ok()
+        // A refusal costs more than a look: it says where and why.
+        raw.trim_start().starts_with('{').then(|| serde_json::from_str(raw).ok()).flatten()
     }
 
     /// The raw text of the last field of that name, as `JSON.parse` would keep it.
@@ -148,12 +154,16 @@ impl<'a> Fields<'a> {
 
     /// That field as a string, if it is one.
     pub(crate) fn text(&self, name: &str) -> Option<Text> {
-        self.raw(name).and_then(Text::parse)
+        self.bytes(name).map(|bytes| Text(bytes.into_owned()))
     }
 
     /// The same for a look at it, without a copy where none is needed.
     pub(crate) fn bytes(&self, name: &str) -> Option<Cow<'a, [u8]>> {
-        self.raw(name).and_then(|raw| serde_json::from_str(raw).ok()).map(|Bytes(bytes)| bytes)
+        let raw = self.raw(name)?;
+        match plain(raw) {
+            Some(text) => Some(Cow::Borrowed(text.as_bytes())),
+            None => serde_json::from_str(raw).ok().map(|Bytes(bytes)| bytes),
+        }
     }
 
     /// That field as a non-negative whole number, however JSON writes it (`3`, `3.0`, `3e0`), if it is one.

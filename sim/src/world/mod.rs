@@ -31,7 +31,7 @@ use fold_models::price::{Prices, Row};
 use fold_models::provider;
 use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
-use fold_models::wire::{Chain, Rule};
+use fold_models::wire::{Chain, Reader, Rule};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry, Kind};
 use fold_runtime::ports::Provider;
@@ -148,6 +148,7 @@ struct World<'p> {
     now: u64,
     cache: OpenAiCache,
     chain: Chain,
+    reader: Reader,
     price: &'static Row,
     session: Option<Session>,
     /// Entries of the branch the runtime has seen.
@@ -239,6 +240,7 @@ impl<'p> World<'p> {
             hosts: 1,
             voice: plan.world.model,
             chain: Chain::new(&model.name, plan.world.overhead_tokens),
+            reader: Reader::default(),
             model,
             queue,
             now: START_MS,

@@ -199,7 +199,7 @@ impl World<'_> {
             return Ok(());
         }
         self.probes.hit("request validated");
-        let Err(error) = validate(self.host.window()) else { return Ok(()) };
+        let Err(error) = self.reader.validate(self.host.window()) else { return Ok(()) };
         // Once the host's fault, a message stays it until we rewrite the window.
         let known = (error.entry.clone(), error.rule);
         if self.excused.contains(&known) || self.excuses(&error) || self.waits_for_repair() {

@@ -153,7 +153,13 @@ impl World<'_> {
     /// Every fold that is new gives back exactly the lines the journal holds, in their order.
     pub(super) fn lossless(&mut self, made: usize) -> Outcome {
         let Some(session) = &self.session else { return Ok(()) };
-        let new: Vec<String> = session.folds().map(|(id, _)| id.to_owned()).filter(|id| !self.recovered.contains(id)).collect();
+        // Both are in the order of their ids.
+        let mut recovered = self.recovered.iter().map(String::as_str).peekable();
+        let mut is_new = |id: &str| {
+            while recovered.next_if(|other| *other < id).is_some() {}
+            recovered.next_if_eq(&id).is_none()
+        };
+        let new: Vec<String> = session.folds().map(|(id, _)| id).filter(|id| is_new(id)).map(str::to_owned).collect();
         if new.len() != made {
             return Err(Broken::new("lossless", format!("{made} new folds on the branch"), format!("the runtime knows {}", new.len())));
         }
