@@ -189,7 +189,7 @@ fn what_was_changed_is_not_expanded() {
     let damaged: Vec<Entry> = branch.iter().map(damage).collect();
     assert!(refused(&damaged, &expand(&line[0])).rule.contains("differs"));
     let edit = entry(&format!(r#"{{"type":"context_edit","id":"other","targetId":"{hidden}","replacement":{{"content":"mine"}}}}"#));
-    let edited = [&branch[..], &[edit.clone()]].concat();
+    let edited = [&branch[..], std::slice::from_ref(&edit)].concat();
     assert!(refused(&edited, &expand(&line[0])).rule.contains("another extension"));
     let open = [after(&branch, &expand(&line[0])), vec![edit]].concat();
     assert!(refused(&open, &refold(&line[0])).rule.contains("another extension"));
