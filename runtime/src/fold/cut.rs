@@ -166,14 +166,19 @@ impl Cuts {
         }
     }
 
-    /// Forgets the marks and remainders that a commit applied.
-    pub fn apply(&mut self, claimed: &BTreeSet<usize>) {
-        let free = |units: &[usize]| units.iter().all(|unit| !claimed.contains(unit));
-        self.marks.retain(|cut| free(&cut.units));
-        self.remainders.retain(|remainder| free(&remainder.run.units));
-        if !free(&self.run.units) {
-            self.run = Run::default();
-        }
+    /// Forgets the marks and remainders that a commit applied; `false` if it claimed a part of one or of the open run: it was another
+    /// walk's, and this one has to be walked again.
+    #[must_use]
+    pub fn apply(&mut self, claimed: &BTreeSet<usize>) -> bool {
+        let mut whole = !self.run.units.iter().any(|unit| claimed.contains(unit));
+        let mut stays = |units: &[usize]| {
+            let count = units.iter().filter(|unit| claimed.contains(unit)).count();
+            whole &= count == 0 || count == units.len();
+            count == 0
+        };
+        self.marks.retain(|cut| stays(&cut.units));
+        self.remainders.retain(|remainder| stays(&remainder.run.units));
+        whole
     }
 
     /// How many cuts are closed.

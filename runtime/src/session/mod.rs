@@ -259,7 +259,9 @@ impl Session {
             claimed.extend(&units);
             self.lattice.insert(fold, units);
         }
-        self.cuts.apply(&claimed);
+        if !self.cuts.apply(&claimed) {
+            self.walk_again();
+        }
         self.occupancy.changed();
         if !matches!(record.trigger.as_str(), "recovery" | "peek") {
             self.since_commit = Some(Size::default());
