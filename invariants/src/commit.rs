@@ -355,9 +355,11 @@ impl Folds {
         }
         let carried = self.shown().find(|(_, known)| batch.contains(&known.carrier));
         let shows = carried.is_some() == put_right.is_none();
-        let wanted: BTreeSet<usize> = if shows { gone } else { shown }.into_iter().collect();
+        let unwritten = unkept(before, &mut Probes::default());
+        let goes = |at: &usize| !tales[at].omitted || unwritten.iter().any(|promise| promise.target == before[*at].id());
+        let wanted: BTreeSet<usize> = if shows { gone.into_iter().collect() } else { batch.iter().copied().filter(goes).collect() };
         if edits.keys().copied().collect::<BTreeSet<usize>>() != wanted {
-            return wrong("all that is missing is shown, or all that is shown is omitted", call);
+            return wrong("all that is missing is shown, or all that is shown or yet to be omitted is omitted", call);
         }
         for (at, content) in edits {
             let entry = &before[*at];

@@ -32,7 +32,9 @@ impl View<'_> {
         let carried = standing.shown_folds().find(|fold| batch.entries.contains(&fold.carrier));
         let is_first = put_right.is_none();
         if carried.is_some() != is_first {
-            return shown.into_iter().rev().map(|at| (at, Shown::NOTHING)).collect();
+            let unwritten = |at: &usize| self.meter.promises.get(at).is_some_and(|promise| !promise.kept);
+            let goes = batch.entries.iter().rev().filter(|at| shown.contains(at) || unwritten(at));
+            return goes.map(|at| (*at, Shown::NOTHING)).collect();
         }
         gone.into_iter().map(|at| (at, carried.map_or_else(|| Shown::original(&self.branch[at]), |fold| self.as_folded(fold, at)))).collect()
     }

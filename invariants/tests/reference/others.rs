@@ -76,6 +76,25 @@ fn a_call_that_somebody_omits_is_shown_again_as_it_was() {
 }
 
 #[test]
+fn a_repair_hides_a_result_before_its_call_where_the_call_was_to_be_hidden_yet() {
+    let mut world = World::new(1);
+    world.user("do it all");
+    (0..20).for_each(|_| drop(world.step(3_000)));
+    world.answer("done", &[]);
+    let (_, record, drafts) = commit(&world, Moment::TurnEnd);
+    let omitted: Vec<String> = targets(&record).into_iter().filter(|(_, shown)| !shown).map(|(target, _)| target).collect();
+    let [result, call] = &omitted[..2] else { panic!("a batch that is hidden") };
+    // The process died when only the record was written.
+    world.apply(&drafts[..1]);
+    foreign(&mut world, result, Some("what somebody else says"));
+    let (trigger, record, drafts) = commit(&world, Moment::TurnEnd);
+    assert_eq!((trigger.as_str(), targets(&record)), ("recovery", vec![(result.clone(), false), (call.clone(), false)]));
+    let omits = |draft: &Draft, id: &String| matches!(draft, Draft::ContextEdit { target, replacement: None } if target == id);
+    let last: Vec<&Draft> = drafts.iter().rev().take(2).collect();
+    assert!(omits(last[1], result) && omits(last[0], call) && drafts.iter().filter(|draft| omits(draft, call)).count() == 1);
+}
+
+#[test]
 fn a_repair_is_decided_before_anything_else_and_does_not_start_the_count_of_new_work_anew() {
     let mut world = folded();
     foreign(&mut world, "e2", None);
@@ -231,6 +250,41 @@ fn an_urgent_commit_walks_as_if_nothing_had_ever_been_withdrawn() {
 #[test]
 fn both_walk_as_if_nothing_had_ever_been_withdrawn() {
     commit(&withdrawn_after_a_question(), Moment::Refused);
+}
+
+#[test]
+fn what_an_urgent_commit_leaves_of_a_cut_is_walked_again_from_behind_its_folds() {
+    let mut world = World::new(1);
+    world.user("do it all");
+    (0..20).for_each(|_| drop(world.step(3_000)));
+    world.answer("done", &[]);
+    world.decision(&Decided::Unmark { units: vec!["e1".to_owned()] });
+    let (_, record, drafts) = commit(&world, Moment::Refused);
+    assert_eq!(parts(&record)[0].len(), 5, "three batches, the first of them withdrawn");
+    world.apply(&drafts);
+    (0..2).for_each(|_| drop(world.step(3_000)));
+    world.answer("done", &[]);
+    let folded = parts(&record).concat();
+    let first = (1..=20).map(|step| format!("e{}", 2 * step)).find(|result| !folded.contains(result)).expect("a batch that is left");
+    assert!(parts(&commit(&world, Moment::Asked).1).concat().contains(&first));
+}
+
+#[test]
+fn folds_that_other_settings_cut_end_runs_where_they_stand() {
+    let larger =
+        Settings::parse(r#"{"toolFoldThreshold":0,"thresholds":{"maxTarget":0.8,"minTarget":0.5,"consolidateAfter":6,"minFoldChars":12000}}"#)
+            .expect("valid options");
+    let mut world = World::new(1);
+    world.user("do it all");
+    (0..20).for_each(|_| drop(world.step(3_000)));
+    world.answer("done", &[]);
+    world.apply(&commit(&world, Moment::TurnEnd).2);
+    (0..4).for_each(|_| drop(world.step(3_000)));
+    world.answer("done", &[]);
+    let session = Session::open(&world.branch, &larger, WINDOW).expect("a budget");
+    let verdict = decide(&world.branch, &larger, WINDOW, Moment::Asked);
+    assert_eq!(crate::agreement::verdict(session.boundary(Moment::Asked)), verdict);
+    assert!(matches!(verdict, Verdict::Commit { .. }), "{verdict:?}");
 }
 
 #[test]

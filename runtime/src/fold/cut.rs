@@ -167,21 +167,18 @@ impl Cuts {
     }
 
     /// Forgets the marks and remainders that a commit applied: the units it claimed, and the entries (`taken`) that it hides or that carry
-    /// its placeholders. `false` if it cut through one of them, as a commit under other settings may: then the walk has to begin anew.
+    /// its placeholders. `false` if it cut through one of them or the open run, as a commit that knows other settings or no withdrawals may:
+    /// then the walk has to begin anew.
     #[must_use]
     pub fn apply(&mut self, claimed: &BTreeSet<usize>, taken: &BTreeSet<usize>) -> bool {
-        let mut whole = true;
-        let mut free = |units: &[usize], users: &[usize]| {
-            let free = units.iter().all(|unit| !claimed.contains(unit));
-            let claims_all = !free && units.iter().all(|unit| claimed.contains(unit));
-            whole &= claims_all || free && users.iter().all(|user| !taken.contains(user));
-            free
+        let mut whole = !self.run.units.iter().any(|unit| claimed.contains(unit)) && !self.run.users.iter().any(|user| taken.contains(user));
+        let mut stays = |units: &[usize], users: &[usize]| {
+            let count = units.iter().filter(|unit| claimed.contains(unit)).count();
+            whole &= count == units.len() || count == 0 && users.iter().all(|user| !taken.contains(user));
+            count == 0
         };
-        self.marks.retain(|cut| free(&cut.units, &cut.users));
-        self.remainders.retain(|remainder| free(&remainder.run.units, &remainder.run.users));
-        if !free(&self.run.units, &self.run.users) {
-            (self.run, self.closed) = (Run::default(), None);
-        }
+        self.marks.retain(|cut| stays(&cut.units, &cut.users));
+        self.remainders.retain(|remainder| stays(&remainder.run.units, &remainder.run.users));
         whole
     }
 

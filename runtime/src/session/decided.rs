@@ -12,8 +12,10 @@ use std::sync::Arc;
 pub(super) struct Agreed {
     /// Their units, by the first of them; no two share one.
     cuts: BTreeMap<usize, Vec<usize>>,
-    /// How many user messages there were when the walk began anew last, for another reason than a withdrawal that is still in force.
+    /// How many user messages there were when the walk began anew last.
     since: usize,
+    /// The same, but for a withdrawal that is still in force.
+    released_since: usize,
 }
 
 impl Agreed {
@@ -109,7 +111,7 @@ impl Session {
 
     /// Begins the walk anew, for every commit to come.
     pub(super) fn begin_anew(&mut self) {
-        self.agreed.since = self.context.users.len();
+        self.agreed.released_since = self.context.users.len();
         self.walk_anew();
     }
 
@@ -121,7 +123,8 @@ impl Session {
     /// Begins the walk anew over what is in context, and counts anew what a commit could move.
     fn walk_anew(&mut self) {
         self.context.hold();
-        self.cuts = walk(&self.context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.context.users.len());
+        self.agreed.since = self.context.users.len();
+        self.walk_again();
         self.movable = movable(&self.context);
     }
 
@@ -130,7 +133,7 @@ impl Session {
         let mut context = self.context.clone();
         context.withdrawn.clear();
         context.hold();
-        let cuts = walk(&context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.agreed.since);
+        let cuts = walk(&context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.agreed.released_since);
         let movable = movable(&context);
         (context, cuts, movable)
     }

@@ -46,6 +46,11 @@ impl Promises {
         kept
     }
 
+    /// Whether what is promised of the target is on the branch in no edit yet.
+    pub fn is_unkept(&self, target: usize) -> bool {
+        self.by_target.get(&target).is_some_and(|standing| self.unkept.contains_key(&standing.place))
+    }
+
     /// Somebody else's edit wins.
     pub fn end(&mut self, target: usize) {
         if let Some(standing) = self.by_target.remove(&target) {

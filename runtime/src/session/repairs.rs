@@ -60,7 +60,9 @@ impl Session {
         let again = self.repairs.repaired.contains(&unit);
         let (carries, shown) = (self.carries(unit), |at: &usize| self.context.state[*at] != Shown::Gone);
         if carries == again {
-            return entries.iter().rev().copied().filter(shown).map(Edit::omit).collect();
+            // What is to be omitted yet goes with it: an older record's edits come first, and must not take the call from a result.
+            let goes = |at: &usize| shown(at) || self.promises.is_unkept(*at);
+            return entries.iter().rev().copied().filter(goes).map(Edit::omit).collect();
         }
         let gone = entries.iter().copied().filter(|at| !shown(at));
         gone.map(|at| if carries { self.as_folded(at) } else { Edit::own(&self.context, at) }).collect()
