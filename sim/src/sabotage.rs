@@ -78,11 +78,17 @@ pub enum Sabotage {
     KeepsSettings,
     /// A boundary that another extension drops is tried again and again.
     Insists,
+    /// A fold is expanded although an original is not what was folded.
+    ExpandsUnchecked,
+    /// A message says that the band is near, although nobody asked for that.
+    NoticesUnasked,
+    /// What was expanded is folded again before it is due.
+    RefoldsEarly,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 31] = [
+    pub const ALL: [(Sabotage, &'static str); 34] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -114,6 +120,9 @@ impl Sabotage {
         (Sabotage::RetriesAgain, "retries-again"),
         (Sabotage::KeepsSettings, "keeps-settings"),
         (Sabotage::Insists, "insists"),
+        (Sabotage::ExpandsUnchecked, "expands-unchecked"),
+        (Sabotage::NoticesUnasked, "notices-unasked"),
+        (Sabotage::RefoldsEarly, "refolds-early"),
     ];
 }
 
@@ -204,6 +213,20 @@ impl Saboteur {
                 let spoken = [branch, &[Entry::parse(SPOKEN).expect("a message")]].concat();
                 match Session::open(&spoken, settings, window).map(|session| session.boundary(moment)) {
                     Ok(commit @ Decision::Commit(_)) => commit,
+                    _ => honest,
+                }
+            }
+            (Sabotage::NoticesUnasked, Decision::Quiet) => {
+                let mut telling = settings.clone();
+                telling.pre_commit_notice = true;
+                Session::open(branch, &telling, window).map_or(Decision::Quiet, |session| session.boundary(moment))
+            }
+            (Sabotage::RefoldsEarly, honest @ Decision::Commit(_)) => {
+                // As if eight more answers had followed.
+                let read = Entry::parse(READ).expect("an answer");
+                let later = [branch, &vec![read; 8]].concat();
+                match Session::open(&later, settings, window).map(|session| session.boundary(moment)) {
+                    Ok(Decision::Commit(commit)) if commit.refolded > 0 => Decision::Commit(commit),
                     _ => honest,
                 }
             }
@@ -302,6 +325,11 @@ impl Saboteur {
         self.what == Sabotage::Insists
     }
 
+    /// Whether a fold is expanded without a look at its originals.
+    pub fn expands_unchecked(&self) -> bool {
+        self.what == Sabotage::ExpandsUnchecked
+    }
+
     /// Whether a suspension outlasts what ends it.
     pub fn suspends_for_ever(&self) -> bool {
         self.what == Sabotage::SuspendsForEver
@@ -387,7 +415,10 @@ impl Saboteur {
             | Sabotage::ContinuesAborted
             | Sabotage::RetriesAgain
             | Sabotage::KeepsSettings
-            | Sabotage::Insists => return,
+            | Sabotage::Insists
+            | Sabotage::ExpandsUnchecked
+            | Sabotage::NoticesUnasked
+            | Sabotage::RefoldsEarly => return,
         }
         seal(drafts);
     }

@@ -215,3 +215,18 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         assert!(invariants.contains(&found.invariant), "{sabotage:?} broke {}: expected {}, seen {}", found.invariant, found.expected, found.seen);
     }
 }
+
+#[test]
+fn an_expand_of_a_changed_source_is_caught() {
+    assert_caught(Sabotage::ExpandsUnchecked, &["no_op"]);
+}
+
+#[test]
+fn a_notice_that_nobody_asked_for_is_caught() {
+    assert_caught(Sabotage::NoticesUnasked, &["band", "no_carrier"]);
+}
+
+#[test]
+fn an_expansion_that_is_folded_again_before_it_is_due_is_caught() {
+    assert_caught(Sabotage::RefoldsEarly, &["band", "held"]);
+}

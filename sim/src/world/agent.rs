@@ -1,6 +1,6 @@
 //! An agent that tends its window with the policy's own tool: it looks at originals, pins, briefs, re-cuts and withdraws.
 
-use super::{Outcome, World};
+use super::{Outcome, Saboteur, World};
 use fold_invariants::Broken;
 use fold_invariants::asked::{Asked, granted, refused};
 use fold_models::agent::{Text, Verb, body};
@@ -8,7 +8,7 @@ use fold_models::host::{Answer as Said, ToolResult};
 use fold_models::price::Used;
 use fold_models::provider::usage;
 use fold_runtime::agent::{Action, Id, act};
-use fold_runtime::journal::{Kind, Role, Usage};
+use fold_runtime::journal::{Entry, Kind, Role, Usage};
 use fold_runtime::session::{Draft, Place, Session, Trigger};
 
 impl World<'_> {
@@ -100,6 +100,8 @@ impl World<'_> {
         };
         if reply.is_err() {
             self.rightly_refused(call)?;
+        } else {
+            self.changed_source(call)?;
         }
         let from = self.host.branch().len();
         for draft in drafts {
@@ -131,6 +133,27 @@ impl World<'_> {
             self.reopened("resume")?;
         }
         Ok(())
+    }
+
+    /// The same call, had an original changed on the disk meanwhile: it is refused.
+    fn changed_source(&mut self, call: &str) -> Outcome {
+        let Ok(Action::Expand(Id { id })) = Action::parse(call) else { return Ok(()) };
+        let Some(&at) = self.folds.hidden(&id).unwrap_or_default().first().filter(|_| self.deep && !self.without_reference) else { return Ok(()) };
+        let Some(changed) = changed(&self.host.branch()[at]) else { return Ok(()) };
+        let mut branch = self.host.branch().to_vec();
+        branch[at] = changed;
+        let unchecked = self.saboteur.as_ref().is_some_and(Saboteur::expands_unchecked);
+        let read = if unchecked { self.host.branch() } else { &branch };
+        let session =
+            Session::open(read, &self.settings, self.model.context_window).map_err(|why| Broken::new("resume", "a session that opens", why))?;
+        let window = self.model.context_window;
+        match Action::parse(call).and_then(|action| act(&session, &action, None, u64::MAX)) {
+            Err(_) => refused(&branch, &self.settings, window, Asked::Expand(&id), &mut self.probes),
+            Ok(reply) => {
+                let record = reply.drafts.first().and_then(|draft| Entry::parse(&format!("{{{},\"id\":\"asked\"}}", draft.fields())).ok());
+                record.map_or(Ok(()), |record| granted(&branch, &self.settings, window, &record, &mut self.probes))
+            }
+        }
     }
 
     /// What was refused about a fold was to be refused, by the reference's judgement.
@@ -196,4 +219,10 @@ impl World<'_> {
         self.appended += self.host.message_tokens().saturating_sub(before);
         self.turn_end()
     }
+}
+
+/// The entry with one character more in its first text; `None` if it has none.
+fn changed(entry: &Entry) -> Option<Entry> {
+    let line = entry.line().replacen("\"text\":\"", "\"text\":\"~", 1);
+    Entry::parse(&line).ok().filter(|changed| changed.line() != entry.line())
 }
