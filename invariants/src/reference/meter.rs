@@ -76,7 +76,7 @@ impl Meter {
                     let Some(&target) = places.get(&**target) else { continue };
                     match meter.promises.get_mut(&target) {
                         Some(promise) if promise.kept_by(entry) => promise.kept = true,
-                        _ => meter.edit(at, target, &branch[target], entry, omits && omittable(branch, target)),
+                        _ => meter.edit(at, target, &branch[target], entry, omits && omittable(&branch[..at], target)),
                     }
                 }
                 Kind::Compaction { .. } => meter.compact(at, branch, &places),
@@ -223,8 +223,11 @@ impl Meter {
     }
 }
 
-/// Whether it is an answer that failed or was cut short, or a result behind one: what the host omits.
+/// Whether it is an answer that failed or was cut short, or a result behind one, and no good answer came since: what the host omits.
 fn omittable(branch: &[Entry], at: usize) -> bool {
+    if branch[at + 1..].iter().any(Entry::is_good_answer) {
+        return false;
+    }
     let answer = |entry: &Entry| match entry.kind() {
         Kind::Message(Role::Assistant(answer)) => Some(matches!(answer.stop, StopReason::Error | StopReason::Length)),
         _ => None,

@@ -67,6 +67,20 @@ fn a_carrier_that_somebody_omits_is_shown_again_and_the_second_time_the_whole_ba
 }
 
 #[test]
+fn who_omits_a_folded_result_of_an_answer_that_was_cut_off_is_not_the_host() {
+    let mut world = World::new(1);
+    world.user("do it all");
+    world.answer_as("", &[("c".to_owned(), "bash".to_owned(), "{}".to_owned())], "length", true);
+    world.result("c", "bash", &text(&lines(10_000)), false);
+    (0..5).for_each(|_| drop(world.step(10_000)));
+    world.answer("done", &[]);
+    world.apply(&commit(&world, Moment::TurnEnd).2);
+    foreign(&mut world, "e2", None);
+    let (trigger, record, _) = commit(&world, Moment::TurnEnd);
+    assert_eq!((trigger.as_str(), targets(&record)), ("recovery", vec![("e2".to_owned(), true)]));
+}
+
+#[test]
 fn a_call_that_somebody_omits_is_shown_again_as_it_was() {
     let mut world = folded();
     foreign(&mut world, "e1", None);

@@ -281,8 +281,11 @@ impl Session {
         self.lattice.placeholders.contains(&at)
     }
 
-    /// An answer that failed or was cut off, or a result of it: omitting it is the host's own business.
+    /// An answer that failed or was cut off, or a result of it, before the host tried again: omitting it is the host's own business.
     fn is_failed_attempt(&self, at: usize) -> bool {
+        if self.context.unit_of[at].is_some() {
+            return false;
+        }
         let failed = |at: usize| match self.context.entries[at].kind() {
             Kind::Message(Role::Assistant(assistant)) => matches!(assistant.stop, StopReason::Error | StopReason::Length),
             _ => false,
