@@ -179,10 +179,8 @@ impl Cuts {
         };
         self.marks.retain(|cut| free(&cut.units, &cut.users));
         self.remainders.retain(|remainder| free(&remainder.run.units, &remainder.run.users));
-        if !free(&self.run.units, &self.run.users) {
-            (self.run, self.closed) = (Run::default(), None);
-        }
-        whole
+        // A run that is still open is no mark; what follows its units in it would be lost with them.
+        free(&self.run.units, &self.run.users) && whole
     }
 
     /// How many cuts are closed.
