@@ -109,7 +109,7 @@ fn every_refusal() {
         "peek",
         r#"{"id":"f_1"}"#,
         r#"{"action":"peak","id":"r1"}"#,
-        r#"{"action":"expand","id":"r1"}"#,
+        r#"{"action":"unfold","id":"r1"}"#,
         r#"{"action":"peek","id":"r1","ofset":9}"#,
         r#"{"action":"peek","id":"r1","bytes":"all"}"#,
         r#"{"action":"peek"}"#,
@@ -130,6 +130,35 @@ fn every_refusal() {
     refused(&damaged, Peek::of("r3"), 9_000);
     refusals.push(status(&session, StatusPage { detail: Detail::Marks, page: 7 }).expect_err("refused"));
     assert_snapshot!(refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_fold_expanded_folded_again_and_what_is_refused_of_both() {
+    let folded = branch();
+    let fold = root(&open(&folded));
+    let child = open(&folded).children(&fold).expect("a fold")[0].to_owned();
+    let call = |verb: &str, id: &str| format!(r#"{{"action":"{verb}","id":"{id}"}}"#);
+    let refused = |branch: &[Entry], call: &str| {
+        let session = open(branch);
+        let refusal = Action::parse(call).and_then(|action| act(&session, &action, None, 9_000)).expect_err("refused");
+        format!("{call}\n  {refusal}")
+    };
+    let expanded = after(folded.clone(), &[&call("expand", &fold)]);
+    let deeper = after(expanded.clone(), &[&call("expand", &child)]);
+    let shown = written(&open(&folded), &call("expand", &fold));
+    let again = written(&open(&deeper), &call("refold", &fold));
+    let told = [
+        shown,
+        refused(&folded, &call("expand", &child)),
+        refused(&folded, &call("expand", "r1")),
+        refused(&folded, &call("expand", "nowhere")),
+        refused(&folded, &call("refold", &fold)),
+        refused(&expanded, &call("expand", &fold)),
+        refused(&after(expanded.clone(), &[&format!(r#"{{"action":"pin","ids":["{fold}"]}}"#)]), &call("refold", &fold)),
+        status(&open(&deeper), StatusPage { detail: Detail::Tree, page: 1 }).expect("a page"),
+        again,
+    ];
+    assert_snapshot!(told.join("\n\n"));
 }
 
 /// The branch after calls that are carried out.
