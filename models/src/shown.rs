@@ -300,7 +300,8 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
         stop,
         bytes: read.bytes,
         images: read.images,
-        edited: edited.is_some(),
+        // What is given its own content back is as the host has it.
+        edited: edited.is_some_and(|content| content != source.content().raw()),
         placeholder: edited.is_some_and(|content| content.contains(MARKER) && !content.contains(CLIPPED)),
         blank,
     }

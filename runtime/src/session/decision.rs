@@ -214,10 +214,12 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// The record, which is the whole change. Appended by itself it makes the commit; the overlay shows it, and later boundaries give the
-    /// edits. A host does that where another extension dropped its last boundary, which nobody can do to one entry.
-    pub fn record(&self) -> &Draft {
-        &self.drafts[0]
+    /// The record, which is the whole change, behind that of the folds it closes first, if it closes any. Appended by themselves they make the
+    /// commit; the overlay shows it, and later boundaries give the edits. A host does that where another extension dropped its last boundary,
+    /// which nobody can do to an entry of its own.
+    pub fn records(&self) -> &[Draft] {
+        let records = self.drafts.iter().take_while(|draft| matches!(draft, Draft::Custom { .. })).count();
+        &self.drafts[..records]
     }
 
     /// Whether the host is to send the request again, which the provider refused for its size. Nothing else continues a run; and this

@@ -243,7 +243,7 @@ impl Session {
         if trigger == Trigger::Band && before.saturating_sub(after) < self.band.budget / 50 {
             return deferral;
         }
-        let target = refolded.target();
+        let target = refolded.target(matches!(trigger, Trigger::Fence | Trigger::Overflow));
         self.without_folds(Trigger::Refold, (before, target), limit, edits, &changes)
     }
 }

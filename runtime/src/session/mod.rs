@@ -422,7 +422,7 @@ impl Session {
         if matches!(moment, Moment::TurnEnd | Moment::Settling)
             && let Some(edits) = self.cheap_retirement()
         {
-            return self.without_folds(Trigger::Peek, (self.occupancy.tokens(), self.target()), limit, edits, &Changes::default());
+            return self.without_folds(Trigger::Peek, (self.occupancy.tokens(), self.target(false)), limit, edits, &Changes::default());
         }
         match self.writing(limit, Vec::new()) {
             (drafts, _) if drafts.is_empty() => match self.notice(moment) {
@@ -436,7 +436,7 @@ impl Session {
     fn decide(&self, moment: Moment, limit: usize) -> Decision {
         let before = self.occupancy.tokens();
         if let Some(edits) = self.torn_batches() {
-            return self.without_folds(Trigger::Recovery, (before, self.target()), limit, edits, &Changes::default());
+            return self.without_folds(Trigger::Recovery, (before, self.target(false)), limit, edits, &Changes::default());
         }
         let Some(trigger) = self.trigger(moment) else { return Decision::Quiet };
         if trigger == Trigger::Overflow && self.retried {
@@ -528,9 +528,10 @@ impl Session {
         }
     }
 
-    /// The occupancy a commit would aim at.
-    fn target(&self) -> u64 {
-        self.band.target(self.occupancy.immovable(self.movable))
+    /// The occupancy a commit would aim at; one that cannot wait knows no withdrawals.
+    fn target(&self, urgent: bool) -> u64 {
+        let movable = if urgent && !self.context.withdrawn.is_empty() { self.released().2 } else { self.movable };
+        self.band.target(self.occupancy.immovable(movable))
     }
 
     fn is_over_fence(&self, tokens: u64) -> bool {

@@ -103,14 +103,14 @@ impl World<'_> {
         self.read_back()
     }
 
-    /// Whether anything came of it.
+    /// Whether all of it came to stand on the branch, or is promised there.
     pub(super) fn carry_out(&mut self, commit: &Commit) -> Outcome<bool> {
         let from = self.host.branch().len();
         let before = self.tokens_now();
         // After a boundary that was dropped the record goes alone.
         let alone = self.dropped && !self.saboteur.as_ref().is_some_and(Saboteur::insists);
         self.probes.when("record alone after a dropped boundary", alone && commit.drafts.len() > 1);
-        let drafts = if alone { std::slice::from_ref(commit.record()) } else { &commit.drafts[..] };
+        let drafts = if alone { commit.records() } else { &commit.drafts[..] };
         if self.write(drafts)? == 0 {
             // Not even the journal knows.
             return self.read_back().map(|()| false);
@@ -155,7 +155,7 @@ impl World<'_> {
             self.reopened("resume")?;
         }
         self.save()?;
-        Ok(true)
+        Ok(whole)
     }
 
     /// What a record of ours says, checked against the branch that it stands on.
