@@ -44,12 +44,12 @@ pub fn refused(before: &[Entry], settings: &Settings, window: u64, question: Ask
         (Ok(data), _) => return Err(Broken::new("no_op", format!("{question:?} is answered with {data}"), "it was refused")),
     };
     let probe = match (question, why) {
-        (Asked::Expand(_), "unknown" | "not shown") => "expand refused: not shown",
+        // A carrier that is taken is too rare for a probe of its own.
+        (Asked::Expand(_), "unknown" | "not shown" | "taken") => "expand refused: not shown",
         (Asked::Expand(_), "changed") => "expand refused: an original has changed",
         (Asked::Expand(_), "left out in part") => "expand refused: left out in part",
         (Asked::Expand(_), "foreign") => "expand refused: edited by somebody else",
         (Asked::Expand(_), "pinned") => "expand refused: pinned",
-        (Asked::Expand(_), "taken") => "expand refused: a carrier is taken",
         (Asked::Expand(_), "too large") => "expand refused: the window would be too large",
         (Asked::Expand(_), _) => "expand refused: over the cap of pins",
         (Asked::Refold(_), "foreign") => "refold refused: edited by somebody else",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 129] = [
+pub const PROBES: [&str; 128] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -89,7 +89,6 @@ pub const PROBES: [&str; 129] = [
     "expand refused: left out in part",
     "expand refused: edited by somebody else",
     "expand refused: pinned",
-    "expand refused: a carrier is taken",
     "expand refused: the window would be too large",
     "expand refused: over the cap of pins",
     "refold refused: not open",

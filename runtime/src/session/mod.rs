@@ -590,9 +590,10 @@ impl Session {
         self.cuts.len()
     }
 
-    /// The folds on the branch, by id, nested ones too.
+    /// The folds on the branch, by id, nested ones too, without those that were dissolved.
     pub fn folds(&self) -> impl Iterator<Item = (&str, FoldKind)> {
-        self.lattice.folds.iter().map(|(id, fold)| (id.as_str(), fold.kind))
+        let stands = |(id, _): &(&FoldId, &Fold)| !self.lattice.dissolved.contains(*id);
+        self.lattice.folds.iter().filter(stands).map(|(id, fold)| (id.as_str(), fold.kind))
     }
 
     /// The folds that no other contains and whose placeholders are in context, in branch order: id, depth, entries hidden.

@@ -10,6 +10,7 @@ use fold_models::provider::usage;
 use fold_runtime::agent::{Action, Id, act};
 use fold_runtime::journal::{Entry, Kind, Role, Usage};
 use fold_runtime::session::{Draft, Place, Session, Trigger};
+use std::collections::BTreeSet;
 
 impl World<'_> {
     /// One call of the tool. A peek is a call and a result in the conversation; a decision is an entry, and changes nothing that is shown.
@@ -60,7 +61,11 @@ impl World<'_> {
                 let ephemeral = !nth.is_multiple_of(7);
                 format!("{{\"action\":\"peek\",\"id\":{},\"bytes\":{},\"ephemeral\":{ephemeral}}}", json(id), text.bytes)
             }
-            Verb::Pin => format!("{{\"action\":\"pin\",\"ids\":[{}]}}", json(root.unwrap_or(entry))),
+            Verb::Pin => {
+                // What was expanded, now and then: it stays then.
+                let expanded = forest.iter().find(|view| view.place == Place::Open).filter(|_| nth.is_multiple_of(3));
+                format!("{{\"action\":\"pin\",\"ids\":[{}]}}", json(expanded.map(|view| view.id).or(root).unwrap_or(entry)))
+            }
             Verb::Unpin => {
                 let pins = session.pins();
                 let pinned: Vec<&str> = pins.units.iter().chain(&pins.folds).copied().collect();
@@ -182,6 +187,11 @@ impl World<'_> {
         let refolds = self.host.branch()[record].line().contains("\"trigger\":\"refold\"");
         self.changed_by_us(record, if refolds { Trigger::Refold } else { Trigger::Expand }, None, &edits, before);
         self.written(record, &edits)?;
+        // What was dissolved may be made again.
+        if let Some(session) = &self.session {
+            let stands: BTreeSet<&str> = session.folds().map(|(id, _)| id).collect();
+            self.recovered.retain(|id| stands.contains(id.as_str()));
+        }
         self.lossless(0)
     }
 

@@ -12,7 +12,7 @@ use fold_models::shown::Shown;
 use fold_models::wire::Chain;
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Kind, Role};
-use fold_runtime::session::{Draft, Moment};
+use fold_runtime::session::{Draft, Moment, Place};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -141,7 +141,12 @@ impl World<'_> {
         let Some(last) = branch.len().checked_sub(1) else { return };
         // Another extension may come back to what it edited before.
         let again = self.fought.as_deref().filter(|_| back % 2 == 1).and_then(|id| self.host.position(id));
-        let at = again.unwrap_or_else(|| last.saturating_sub(back as usize));
+        let expanded = self.session.as_ref().filter(|_| back % 4 == 2).and_then(|session| {
+            let open = session.forest().into_iter().find(|view| view.place == Place::Open)?;
+            let inside = session.hidden(open.id)?;
+            self.host.position(inside[back as usize % inside.len()])
+        });
+        let at = again.or(expanded).unwrap_or_else(|| last.saturating_sub(back as usize));
         let content = replacement.strip_prefix("{\"content\":").and_then(|rest| rest.strip_suffix('}'));
         // Another extension that tears a call from its result is a host's fault the wire would refuse; where a fold hides them it cannot know.
         let is_call = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
