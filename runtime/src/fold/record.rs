@@ -206,7 +206,8 @@ impl Record {
             let known = |child: &String| made.get(child.as_str()).map(|&at| &out[at].0).or_else(|| lattice.folds.get(child.as_str()));
             let (fold, units) = stored.on(context, known, self.bound)?;
             let consolidates = fold.kind == FoldKind::Consolidated;
-            let turned = |child: &str| lattice.open.contains_key(child) || lattice.dissolved.contains(child);
+            // One that was dissolved may be made again by this record itself.
+            let turned = |child: &str| lattice.open.contains_key(child) || (lattice.dissolved.contains(child) && !made.contains_key(child));
             let fresh = |child: &String| !lattice.contained.contains(child.as_str()) && !turned(child);
             let children = stored.children.iter().all(|child| fresh(child) && contained.insert(child));
             let parted = fold.parts.windows(2).all(|pair| pair[0] < pair[1]) && fold.parts.iter().all(|at| parts.insert(*at));
