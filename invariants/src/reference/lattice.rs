@@ -180,8 +180,10 @@ impl View<'_> {
     /// Whether the user's words weigh more than a tenth of the budget, when `carrier` carries too.
     pub(super) fn words_above_limit(&self, state: &State, carrier: Option<usize>) -> bool {
         let users = self.context.iter().filter(|at| self.branch[**at].kind() == &Kind::Message(Role::User));
+        // What somebody else says in a placeholder's place is words too.
+        let theirs = |at: usize| self.foreign(at) && !self.meter.promises.contains_key(&at);
         let own = |at: &usize| match self.content(state, *at) {
-            Some(_) if Some(*at) == carrier || self.carries(state, *at) => Size::of_original(&self.branch[*at]),
+            Some(_) if Some(*at) == carrier || self.carries(state, *at) && !theirs(*at) => Size::of_original(&self.branch[*at]),
             _ => self.size(state, *at),
         };
         let words: Size = users.map(own).sum();

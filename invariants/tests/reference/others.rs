@@ -81,6 +81,31 @@ fn who_omits_a_folded_result_of_an_answer_that_was_cut_off_is_not_the_host() {
 }
 
 #[test]
+fn a_carrier_that_somebody_gave_other_words_counts_for_those() {
+    let mut world = World::new(1);
+    world.user(&lines(6_000));
+    world.answer(&lines(20_000), &[]);
+    world.user("and now?");
+    world.answer("done", &[]);
+    let (_, record, drafts) = commit(&world, Moment::Asked);
+    assert!(targets(&record).contains(&("e0".to_owned(), true)));
+    world.apply(&drafts);
+    foreign(&mut world, "e0", Some("short"));
+    let hidden = |world: &mut World| {
+        let next = world.user(&lines(1_500));
+        world.user(&lines(1_500));
+        world.answer(&lines(20_000), &[]);
+        world.user("and then?");
+        world.answer("done", &[]);
+        targets(&commit(world, Moment::Asked).1).contains(&(next, false))
+    };
+    assert!(!hidden(&mut world.clone()));
+    // Its own words are far above a tenth of the budget with theirs.
+    foreign(&mut world, "e0", Some(&lines(6_000)));
+    assert!(hidden(&mut world));
+}
+
+#[test]
 fn a_call_that_somebody_omits_is_shown_again_as_it_was() {
     let mut world = folded();
     foreign(&mut world, "e1", None);
