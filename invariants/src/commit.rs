@@ -339,7 +339,7 @@ impl Folds {
         let before = &commit.branch[..commit.record];
         let untouched = || batch_of(before, at).is_some_and(|batch| !batch.iter().any(|at| self.touches(*at)));
         let is_line = content.is_some_and(|content| is_retired(&before[at], content));
-        is_line && at < last_read(commit) && untouched() && tale(before, at) == Tale::default()
+        is_line && at < last_read(commit) && untouched() && tale(before, at).is_raw()
     }
 
     /// A torn batch is shown whole again, or not at all, by the rule that has its turn.

@@ -25,9 +25,16 @@ pub(crate) struct Tale {
     again: bool,
     /// Whether anything ever edited it or promised to.
     touched: bool,
+    /// Whether a record has it show its own content again.
+    own: bool,
 }
 
 impl Tale {
+    /// Whether it shows its own content, and nobody else ever had a say in that.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.foreign.is_none() && (self.own || !self.touched)
+    }
+
     /// Whether it shows what somebody else says, and no record gave it another content since the first time.
     pub(crate) fn is_lost(&self) -> bool {
         self.foreign.is_some() && !self.omitted && !self.ours && !self.again
@@ -42,6 +49,7 @@ pub(crate) fn tale(branch: &[Entry], at: usize) -> Tale {
             let Some(edit) = record.edits.into_iter().find(|edit| edit.target == branch[at].id()) else { continue };
             tale.again |= tale.foreign.is_some() && edit.sha256.is_some() && edit.clip.is_none();
             (tale.omitted, tale.ours, tale.touched) = (edit.sha256.is_none(), true, true);
+            tale.own = edit.clip.is_none() && edit.sha256 == Some(digest_of(branch[at].content().raw()));
             tale.recovered = if record.trigger == "recovery" { Some(place) } else { tale.recovered };
             promised = Some(edit.sha256);
         } else if let Kind::ContextEdit { target, omits } = entry.kind()
@@ -51,7 +59,7 @@ pub(crate) fn tale(branch: &[Entry], at: usize) -> Tale {
                 continue;
             }
             tale.foreign.get_or_insert((place, place)).1 = place;
-            (tale.omitted, tale.ours, tale.touched) = (*omits, false, true);
+            (tale.omitted, tale.ours, tale.touched, tale.own) = (*omits, false, true, false);
             promised = None;
         }
     }
