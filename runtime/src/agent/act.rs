@@ -355,8 +355,8 @@ fn cut_fold_anew(session: &Session, fold: &FoldId, edges: impl Fn(&[usize], &str
         return Err(barred(rule.to_owned(), vec![expansion(fold), Action::Peek(Peek::of(fold.as_str()))]));
     };
     let parts = parts(&units, &edges(&units, "fold")?);
-    let draft = session.dissolution(fold).map_err(|why| unopened(fold, why))?;
-    let cuts = cuts(&session.after(&draft), &parts)?;
+    let (draft, after) = session.dissolution(fold).map_err(|why| unopened(fold, why))?;
+    let cuts = cuts(&after, &parts)?;
     let text = format!(
         "Fold {fold} is dissolved: from the next request on its {} stand as they were. They are {} now that begin at {}: the next commit makes a fold of each",
         count(units.len(), "unit"),

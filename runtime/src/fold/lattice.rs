@@ -1,4 +1,4 @@
-//! The folds on a branch: which exist, what each hides, which contain which.
+//! The folds on a branch: which exist, what each hides, which contain which, and of which a placeholder is shown, or one level, or neither.
 
 use super::context::Context;
 use super::cut::Carrier;

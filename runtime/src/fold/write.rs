@@ -79,6 +79,12 @@ impl Edit {
         Edit { at, content: Some(content), size, clip: None, gives_back: false }
     }
 
+    /// The entry shows this content, whatever it weighs.
+    pub fn of(at: usize, content: String) -> Self {
+        let size = Size::of_content(Content::of(&content));
+        Self::replace(at, content, size)
+    }
+
     /// Puts one text in the place of a content.
     pub fn say(at: usize, words: &str) -> Self {
         Self::replace(at, format!("[{}]", text_block(words)), text(words.len()))
@@ -272,8 +278,8 @@ impl Work<'_> {
 fn clip(context: &Context, at: usize, (head, tail): (usize, usize)) -> Option<Edit> {
     let entry = &context.entries[at];
     let content = clip_content(entry.content(), entry.id(), head, tail)?;
-    let size = Size::of_content(Content::of(&content));
-    (size.weight() < context.original[at].weight()).then(|| Edit { clip: Some((head, tail)), ..Edit::replace(at, content, size) })
+    let edit = Edit { clip: Some((head, tail)), ..Edit::of(at, content) };
+    (edit.size.weight() < context.original[at].weight()).then_some(edit)
 }
 
 /// What a compaction carries of the system prompt: no part of the conversation.

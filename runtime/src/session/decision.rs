@@ -169,6 +169,11 @@ impl Trigger {
         Trigger::ALL.into_iter().map(Trigger::name).find(|name| *name == said).unwrap_or("another record")
     }
 
+    /// Whether the next request would be refused without it: then it spares nothing, and nothing that was withdrawn.
+    pub(super) fn is_urgent(self) -> bool {
+        matches!(self, Trigger::Fence | Trigger::Overflow)
+    }
+
     /// The word for it in the journal.
     pub fn name(self) -> &'static str {
         match self {

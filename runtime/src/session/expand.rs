@@ -6,8 +6,7 @@
 
 use super::{Commit, Decision, Draft, Session, Trigger};
 use crate::fold::{Carrier, Changes, Edit, Fold, FoldId, Shown, content_of};
-use crate::journal::{Content, Entry, Kind, Role};
-use crate::window::Size;
+use crate::journal::{Entry, Kind, Role};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ const ANSWERS: usize = 8;
 /// Why a fold may not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unopened {
-    /// It has a root's pin.
+    /// It is pinned.
     Pinned,
     /// A compaction left a part of it out.
     LeftOut,
@@ -62,18 +61,17 @@ impl Session {
 
     /// The record that shows one level of a shown fold.
     pub(crate) fn expansion(&self, id: &FoldId) -> Result<Draft, Unopened> {
-        let draft = self.opened(id, Changes { opens: vec![id.to_string()], ..Changes::default() })?;
-        let after = self.after(&draft);
+        let (draft, after) = self.opened(id, Changes { opens: vec![id.to_string()], ..Changes::default() })?;
         let (tokens, cap) = (after.pins().tokens, after.pins().cap);
         if tokens > cap { Err(Unopened::OverCap(tokens, cap)) } else { Ok(draft) }
     }
 
-    /// The record that dissolves a root without children.
-    pub(crate) fn dissolution(&self, id: &FoldId) -> Result<Draft, Unopened> {
+    /// The record that dissolves a root without children, and the session after it.
+    pub(crate) fn dissolution(&self, id: &FoldId) -> Result<(Draft, Session), Unopened> {
         self.opened(id, Changes { dissolves: vec![id.to_string()], ..Changes::default() })
     }
 
-    fn opened(&self, id: &FoldId, changes: Changes) -> Result<Draft, Unopened> {
+    fn opened(&self, id: &FoldId, changes: Changes) -> Result<(Draft, Session), Unopened> {
         let fold = &self.lattice.folds[id];
         let entry = |at: usize| self.context.entries[at].id().to_owned();
         let hidden = self.lattice.hidden(fold);
@@ -89,14 +87,16 @@ impl Session {
         if let Some(&at) = hidden.iter().find(|at| self.digests.get(at) != Some(&self.context.entries[**at].digest())) {
             return Err(Unopened::Damaged(entry(at)));
         }
-        if self.lattice.clone().apply(&changes, &self.context).is_none() {
+        let draft = self.record_of(Trigger::Expand, &self.opening(fold), &changes);
+        let after = self.after(&draft);
+        if after.lattice.shown(id.as_str()).is_some() {
+            // The record would not count.
             let children = fold.children.iter().filter_map(|child| self.lattice.folds.get(child));
             let taken = children.map(|child| child.carrier.position()).find(|at| !hidden.contains(at));
             return Err(Unopened::Taken(entry(taken.unwrap_or(fold.carrier.position()))));
         }
-        let draft = self.record_of(Trigger::Expand, &self.opening(fold), &changes);
-        let (would, most) = (self.after(&draft).occupancy(), self.band.max_target);
-        if would >= most { Err(Unopened::TooLarge(would, most)) } else { Ok(draft) }
+        let (would, most) = (after.occupancy(), self.band.max_target);
+        if would >= most { Err(Unopened::TooLarge(would, most)) } else { Ok((draft, after)) }
     }
 
     /// The record that shows an open fold as it was.
@@ -174,16 +174,11 @@ impl Session {
         // A message of a person that the fold hides may carry one of its children.
         for child in fold.children.iter().filter_map(|child| self.lattice.folds.get(child)) {
             let batch = child.carrier.others().iter().copied().chain([child.carrier.position()]);
-            edits.extend(batch.map(|at| (at, self.with_content(at, content_of(&self.context, &self.lattice, child, at)))));
+            edits.extend(batch.map(|at| (at, Edit::of(at, content_of(&self.context, &self.lattice, child, at)))));
         }
         let own = |at: usize| self.context.entries[at].content().raw();
         let stands = |edit: &Edit| self.context.state[edit.at] == Shown::Raw && edit.content.as_deref() == Some(own(edit.at));
         edits.into_values().filter(|edit| !stands(edit)).collect()
-    }
-
-    fn with_content(&self, at: usize, content: String) -> Edit {
-        let size = Size::of_content(Content::of(&content));
-        Edit::replace(at, content, size)
     }
 
     /// The edits that show open folds as they were, and what they close.
@@ -197,7 +192,7 @@ impl Session {
         let carrier = fold.carrier.position();
         let mut first = BTreeSet::from([carrier]);
         first.extend(fold.carrier.others());
-        let mut edits: Vec<Edit> = first.iter().map(|&at| self.with_content(at, content_of(context, &self.lattice, fold, at))).collect();
+        let mut edits: Vec<Edit> = first.iter().map(|&at| Edit::of(at, content_of(context, &self.lattice, fold, at))).collect();
         let hidden: BTreeSet<usize> = self.lattice.hidden(fold).into_iter().collect();
         let inner = self.lattice.within(fold);
         let shown = inner.iter().filter_map(|id| self.lattice.shown(id.as_str())).map(|fold| fold.carrier.position());
@@ -212,7 +207,7 @@ impl Session {
     }
 
     /// The session as it will be when this state stands on the branch.
-    pub(crate) fn after(&self, draft: &Draft) -> Session {
+    fn after(&self, draft: &Draft) -> Session {
         let free = |id: &String| !self.context.by_id.contains_key(id);
         let id = (0_u64..).map(|number| format!("next-{number}")).find(free).unwrap_or_default();
         let mut after = self.clone();
@@ -224,7 +219,7 @@ impl Session {
 
     /// A commit, after folds that are due were closed.
     pub(super) fn commit_after_closing(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
-        let due = self.due_folds(matches!(trigger, Trigger::Fence | Trigger::Overflow));
+        let due = self.due_folds(trigger.is_urgent());
         if due.is_empty() {
             return self.commit(before, trigger, limit);
         }
@@ -243,7 +238,7 @@ impl Session {
         if trigger == Trigger::Band && before.saturating_sub(after) < self.band.budget / 50 {
             return deferral;
         }
-        let target = refolded.target(matches!(trigger, Trigger::Fence | Trigger::Overflow));
+        let target = refolded.target(trigger.is_urgent());
         self.without_folds(Trigger::Refold, (before, target), limit, edits, &changes)
     }
 }

@@ -464,7 +464,7 @@ impl Session {
     }
 
     fn commit(&self, before: u64, trigger: Trigger, limit: usize) -> Decision {
-        let urgent = matches!(trigger, Trigger::Fence | Trigger::Overflow);
+        let urgent = trigger.is_urgent();
         // What was withdrawn waits for the next commit that can wait.
         let released = (urgent && !self.context.withdrawn.is_empty()).then(|| self.released());
         let (context, cuts, movable) = match &released {

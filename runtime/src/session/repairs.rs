@@ -5,8 +5,6 @@
 
 use super::{COMMIT_RECORD, Commit, Decision, Draft, Session, Trigger};
 use crate::fold::{Changes, Edit, FoldId, Outcome, Record, Shown, UnitKind, as_folded};
-use crate::journal::Content;
-use crate::window::Size;
 use std::collections::BTreeSet;
 
 /// What was torn, and what was put right before.
@@ -70,9 +68,7 @@ impl Session {
 
     /// What a fold had an entry of its carrier's batch show.
     fn as_folded(&self, at: usize) -> Edit {
-        let Some(content) = as_folded(&self.context, &self.lattice, at) else { return Edit::own(&self.context, at) };
-        let size = Size::of_content(Content::of(&content));
-        Edit::replace(at, content, size)
+        as_folded(&self.context, &self.lattice, at).map_or_else(|| Edit::own(&self.context, at), |content| Edit::of(at, content))
     }
 
     /// A record with edits and no folds.
