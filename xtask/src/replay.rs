@@ -21,7 +21,7 @@ pub struct Arguments {
     /// Which arms, separated by commas: fold, none, native.
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
     arm: Vec<Arm>,
-    /// An agent tends the window on the way: it peeks at every tenth fold, pins, briefs and re-cuts; the session is forked in the middle and
+    /// An agent tends the window on the way: it peeks at every tenth fold, pins, expands, briefs and re-cuts; the session is forked in the middle and
     /// opened again every fifty entries.
     #[arg(long)]
     busy: bool,
@@ -65,6 +65,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         Ok(())
     });
     printed?;
+    let found: usize = replayed.iter().map(|one| one.summary.found.len()).sum();
+    if replayed.len() > 1 {
+        line(&format!("all {} files:", replayed.len()))?;
+        for text in table::arms(&sums(&replayed).arms).lines() {
+            line(text)?;
+        }
+    }
+    line(&format!("violations: {found}"))?;
     crate::screen::report(arguments.json.as_deref(), &as_json(&replayed, &refused, arguments.budget, seconds))?;
     let clean = replayed.iter().all(|one| one.summary.found.is_empty());
     // A violation outweighs a file that could not be read, which is said all the same.
@@ -127,12 +135,18 @@ fn reproduce(one: &Replayed, budget: u64, found: &Found) -> String {
     format!("cargo xtask replay {} --budget {budget} --arm {}{busy}", one.name, found.violation.arm)
 }
 
+/// All files together.
+fn sums(replayed: &[Replayed]) -> Summary {
+    let mut sums = Summary::default();
+    replayed.iter().enumerate().for_each(|(index, one)| sums.absorb(index as u64, &one.summary));
+    sums
+}
+
 /// One object with the sums, and the files one by one.
 fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64) -> Value {
-    let mut sums = Summary::default();
     let mut violations = Vec::new();
     let mut files = Vec::new();
-    for (index, one) in replayed.iter().enumerate() {
+    for one in replayed {
         let own = table::json(&one.summary, "file", json!(one.name), seconds, &|found| reproduce(one, budget, found));
         for violation in own["violations"].as_array().into_iter().flatten() {
             let mut violation = violation.clone();
@@ -149,9 +163,8 @@ fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64)
             "arms": own["arms"],
             "digest": own["digest"],
         }));
-        sums.absorb(index as u64, &one.summary);
     }
-    let mut value = table::json(&sums, "files", json!(files), seconds, &|_| String::new());
+    let mut value = table::json(&sums(replayed), "files", json!(files), seconds, &|_| String::new());
     value["violations"] = json!(violations);
     value["refused"] = json!(refused);
     value["budget"] = json!(budget);
