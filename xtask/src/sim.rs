@@ -221,7 +221,7 @@ pub struct TraceArguments {
     /// Only this operation and the few around it.
     #[arg(long)]
     at: Option<usize>,
-    /// Plants a bug; `cargo xtask sim --help` names them.
+    /// Plants a bug; a name that does not exist lists them.
     #[arg(long)]
     sabotage: Option<Sabotage>,
     /// Also write every step as one JSON object.
