@@ -2,6 +2,7 @@
 
 use fold_runtime::agent::{Action, Id, Ids, Reboundary, Refusal, act};
 use fold_runtime::config::Settings;
+use fold_runtime::fold::{FoldKind, FoldName};
 use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::session::{Decision, Draft, Moment, Place, Session, Trigger};
 use fold_runtime::window::projection;
@@ -282,4 +283,80 @@ proptest! {
         prop_assert_eq!(window(&branch), folded);
         prop_assert_eq!(small(&branch).unwritten(), 0);
     }
+}
+
+#[test]
+fn an_open_fold_whose_original_is_damaged_stays_open() {
+    let branch = bounded(&spoken(&[('u', 9), ('b', 1_000), ('b', 1_000), ('a', 9), ('u', 9), ('a', 9)]), Moment::Asked);
+    let root = small(&branch).roots().next().expect("a root").0.to_owned();
+    let damage = |entry_: Entry| if entry_.id() == "r1-0" { entry(&entry_.line().replacen("yy", "yz", 1)) } else { entry_ };
+    let open: Vec<Entry> = later(&after(&branch, &expand(&root)), 9).into_iter().map(damage).collect();
+    let refusal = refused(&open, &refold(&root));
+    assert!(refusal.rule.contains("r1-0") && refusal.rule.contains("not what was folded"), "{refusal}");
+    let closes = |draft: &Draft| matches!(draft, Draft::Custom { data, .. } if data.contains("\"closes\""));
+    let Decision::Commit(commit) = small(&open).boundary(Moment::Asked) else { return };
+    assert!(!commit.drafts.iter().any(closes), "nor does a commit close it");
+}
+
+#[test]
+fn a_fold_with_a_carrier_that_a_compaction_left_out_is_not_expanded() {
+    let said = spoken(&[('u', 9), ('c', 1_400), ('a', 1_000), ('u', 9), ('b', 1_800), ('a', 9), ('u', 9), ('a', 9)]);
+    let branch = bounded(&bounded(&said, Moment::Asked), Moment::Settling);
+    let session = small(&branch);
+    let root = session.roots().next().expect("a root").0.to_owned();
+    assert_eq!(session.children(&root).expect("a fold").len(), 2, "a fold that the first message carries, and one that a result carries");
+    assert!(window(&branch)["r4-0"].contains(&root), "the second carries both");
+    let kept =
+        |id: &str| [&branch[..], &[entry(&format!(r#"{{"type":"compaction","id":"k","summary":"so far","firstKeptEntryId":"{id}"}}"#))]].concat();
+    assert_eq!(after(&kept("u0"), &expand(&root)).len(), branch.len() + 2);
+    let refusal = refused(&kept("c1"), &expand(&root));
+    assert!(refusal.rule.contains("compaction"), "{refusal}");
+}
+
+#[test]
+fn folds_that_lie_deep_are_opened_one_by_one() {
+    let depth = 60;
+    let mut words = vec![('u', 9)];
+    words.extend(vec![('b', 40); depth]);
+    words.extend([('a', 9), ('u', 9), ('a', 9)]);
+    let branch = spoken(&words);
+    let record = |id: &str, rest: &str| {
+        entry(&format!(
+            r#"{{"type":"custom","id":"{id}","customType":"pi-fold.commit","data":{{"v":1,"trigger":"expand","bound":400,"edits":[],{rest}}}}}"#
+        ))
+    };
+    let of = |entry: &Entry| (entry.id().to_owned(), entry.digest());
+    let leaves: Vec<(String, Digest)> = branch.iter().filter(|entry| entry.id().starts_with('r')).map(of).collect();
+    let name = |kind, parts: &[&(String, Digest)], children: &[&(String, Digest)]| {
+        let pairs = |list: &[&(String, Digest)]| list.iter().map(|(id, digest)| (id.clone(), *digest)).collect::<Vec<_>>();
+        let (parts, children) = (pairs(parts), pairs(children));
+        let name =
+            FoldName::of(kind, parts.iter().map(|(id, digest)| (id.as_str(), *digest)), children.iter().map(|(id, digest)| (id.as_str(), *digest)));
+        (name.id(12).to_string(), name.digest())
+    };
+    let mut folds = Vec::new();
+    let mut made: Vec<(String, Digest)> = Vec::new();
+    for leaf in &leaves {
+        let fold = name(FoldKind::Tool, &[leaf], &[]);
+        folds.push(format!(r#"{{"id":"{}","kind":"tool","carrier":"{}","parts":[["{}","{}"]]}}"#, fold.0, leaf.0, leaf.0, leaf.1));
+        made.push(fold);
+    }
+    let mut around = vec![made[0].clone()];
+    for leaf in &made[1..] {
+        let inner = &around[around.len() - 1];
+        let fold = name(FoldKind::Consolidated, &[], &[inner, leaf]);
+        let children = format!(r#"["{}","{}"],["{}","{}"]"#, inner.0, inner.1, leaf.0, leaf.1);
+        folds.push(format!(r#"{{"id":"{}","kind":"cons","carrier":"{}","parts":[],"children":[{children}]}}"#, fold.0, leaves[0].0));
+        around.push(fold);
+    }
+    let opens: Vec<String> = around[1..].iter().rev().map(|fold| format!("\"{}\"", fold.0)).collect();
+    let mut branch = [&branch[..], &[record("made", &format!(r#""folds":[{}]"#, folds.join(",")))]].concat();
+    for (number, open) in opens.iter().enumerate() {
+        branch.push(record(&format!("open{number}"), &format!(r#""folds":[],"opens":[{open}]"#)));
+    }
+    let open = small(&branch).forest().into_iter().filter(|view| view.place == Place::Open).count();
+    assert_eq!(open, depth - 1);
+    // Whoever closes the outermost closes them all.
+    branch.push(record("close", &format!(r#""folds":[],"closes":[{}]"#, opens[0])));
+    assert!(small(&branch).forest().iter().all(|view| view.place != Place::Open));
 }

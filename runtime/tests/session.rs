@@ -7,6 +7,7 @@ use fold_runtime::ports::{ObjectStore, StoreError};
 use fold_runtime::session::{
     COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Saved, Session, Trigger,
 };
+use fold_runtime::window::{Size, projection};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An endless turn: one question, then batches of one result of `bytes` each. No usage: the estimate alone must fire.
@@ -452,6 +453,40 @@ fn folds_that_could_be_walked_for_ever_are_no_record() {
     ] {
         assert_eq!(open(&forged(&branch, wrong, "")).folds().count(), 0, "{wrong:?}");
     }
+}
+
+#[test]
+fn a_record_that_takes_what_no_answer_has_followed_is_no_record() {
+    let message = |id: &str, role: &str| {
+        let line =
+            format!(r#"{{"type":"message","id":"{id}","message":{{"role":"{role}","stopReason":"stop","content":"{id} {}"}}}}"#, "x".repeat(3_000));
+        Entry::parse(&line).expect("an entry")
+    };
+    let read = [&endless(3, 3_000)[..], &[message("said", "user"), message("read", "assistant")]].concat();
+    let unread = [&endless(3, 3_000)[..], &[message("before", "assistant"), message("said", "user")]].concat();
+    for (branch, folds) in [(&read, 1), (&unread, 0)] {
+        let hidden = forged(branch, &[(FoldKind::Span, &["a1", "r1", "said"], &[])], "");
+        assert_eq!(open(&hidden).folds().count(), folds, "hidden");
+        let carried = forged(branch, &[(FoldKind::Span, &["a1", "r1"], &[])], "");
+        let line = carried[carried.len() - 1].line().replace(r#""carrier":"r0""#, r#""carrier":"said""#);
+        let carried = [&branch[..], &[Entry::parse(&line).expect("a record")]].concat();
+        assert_eq!(open(&carried).folds().count(), folds, "carried");
+    }
+}
+
+#[test]
+fn what_a_later_compaction_keeps_again_is_counted_again() {
+    let compaction = |id: &str, kept: &str| {
+        Entry::parse(&format!(r#"{{"type":"compaction","id":"{id}","summary":"so far","firstKeptEntryId":"{kept}"}}"#)).expect("an entry")
+    };
+    let mut branch = endless(6, 4_000);
+    branch = theirs(&branch, "r2", Some("\"mine\""));
+    branch.push(compaction("first", "a4"));
+    branch = theirs(&branch, "r1", Some("\"mine too\""));
+    branch.push(compaction("second", "a1"));
+    let shown: Size = projection(&branch).iter().map(Size::of).sum();
+    assert_eq!(open(&branch).shown(), shown);
+    assert!(shown.bytes > 12_000, "what the first left out is there again: {shown:?}");
 }
 
 #[test]

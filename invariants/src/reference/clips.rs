@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 const LEAST: usize = 600;
 
 impl View<'_> {
-    /// Whether an entry shows its own content, whole.
+    /// Whether an entry shows its own content, whole. A promise that gives it another size than it has does not.
     pub(super) fn raw(&self, state: &State, at: usize) -> bool {
-        self.content(state, at) == Some(self.branch[at].content().raw())
+        self.content(state, at) == Some(self.branch[at].content().raw()) && self.size(state, at) == Size::of_original(&self.branch[at])
     }
 
     /// Cuts results in the oldest share of the window to head and tail.

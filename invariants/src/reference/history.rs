@@ -36,7 +36,7 @@ pub(crate) struct Told {
 pub(crate) struct History {
     pub(crate) records: BTreeMap<usize, Record>,
     pub(crate) folds: Vec<Told>,
-    /// Compactions left out everything before this position.
+    /// The newest compaction leaves out everything before this position.
     left_out: usize,
 }
 
@@ -94,8 +94,13 @@ impl History {
         };
         let is_parent = fold.kind()? == FoldKind::Consolidated;
         let sound = fold.name().is_some()
+            && parts.iter().all(|(_, unit)| unit.kind == UnitKind::User || unit.kind.foldable())
             && (is_parent || parts.iter().any(|(_, unit)| unit.kind != UnitKind::User))
-            && matches!(carries.kind, UnitKind::Batch | UnitKind::User | UnitKind::Custom)
+            && match carries.kind {
+                // A result of it; what called it carries nothing.
+                UnitKind::Batch => carries.entries[0] != carrier,
+                kind => matches!(kind, UnitKind::User | UnitKind::Custom),
+            }
             && children.iter().all(free)
             && children.iter().collect::<BTreeSet<&usize>>().len() == children.len()
             && parts.windows(2).all(|pair| pair[0].0 < pair[1].0)
@@ -161,7 +166,7 @@ impl History {
     }
 
     fn compact(&mut self, kept: usize) {
-        self.left_out = self.left_out.max(kept);
+        self.left_out = kept;
         for fold in 0..self.folds.len() {
             let told = &self.folds[fold];
             let out = |at: &usize| *at < self.left_out;

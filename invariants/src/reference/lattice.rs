@@ -72,7 +72,8 @@ impl View<'_> {
         let name = fold.name().expect("called by what it lists");
         let kind = fold.kind().expect("of a known kind");
         let made = self.mint(folds, kind, told.carrier, told.parts.clone(), (told.children.clone(), bound, fold.brief.clone()));
-        Fold { id: name.id(fold.id.len() - 2), name: name.digest(), standing: told.standing, ..made }
+        let made = Fold { id: name.id(fold.id.len() - 2), name: name.digest(), standing: told.standing, ..made };
+        Fold { text: self.text(folds, &made, bound), ..made }
     }
 
     /// A new leaf of these units. What was supplied for them is what it says.

@@ -39,6 +39,7 @@ pub fn asked(branch: &[Entry], settings: &Settings, window: u64, asked: Asked<'_
         Asked::Expand(_) => view.expands(fold, "opens", true),
         Asked::Refold(_) if !view.history.is_open(fold) => Err("not open"),
         Asked::Refold(_) if view.pinned_within(fold) => Err("pinned"),
+        Asked::Refold(_) if view.is_damaged(fold) => Err("changed"),
         Asked::Refold(_) if !view.may_close(fold) => Err("foreign"),
         Asked::Refold(_) => Ok(view.refolds(&[fold])),
         Asked::Dissolve(_) if !view.history.folds[fold].children.is_empty() => Err("with children"),
@@ -68,7 +69,7 @@ impl View<'_> {
     }
 
     fn may_close(&self, fold: usize) -> bool {
-        self.history.is_open(fold) && !self.foreign_within(fold) && !self.pinned_within(fold)
+        self.history.is_open(fold) && !self.foreign_within(fold) && !self.is_damaged(fold) && !self.pinned_within(fold)
     }
 
     /// Whether eight good answers have followed the newest record that opened it or a fold in it.

@@ -101,7 +101,8 @@ pub fn turn(world: &mut World, habits: Habits, session: &Session) {
         world.entry(&format!(r#""type":"context_edit","targetId":"{target}","replacement":{replacement}"#));
     }
     if world.in_thousand(habits.compactions) {
-        let kept = world.cut(120);
+        // What keeps more than the one before it shows again what that one left out.
+        let kept = if world.in_thousand(250) { world.any(400) } else { world.cut(120) };
         world.entry(&format!(r#""type":"compaction","summary":"so far so good","firstKeptEntryId":"{kept}","tokensBefore":1"#));
     }
 }

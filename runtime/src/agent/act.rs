@@ -461,6 +461,10 @@ fn refold(session: &Session, id: &str) -> Result<Reply, Barred> {
             format!("another extension edited its entry {}, so it stays as it is", disarm(&entry)),
             vec![Action::Peek(Peek::of(fold.as_str()))],
         ),
+        Unclosed::Damaged(entry) => barred(
+            format!("its original {} is not what was folded, so it stays as it is", disarm(&entry)),
+            vec![Action::Peek(Peek::of(fold.as_str())), tree()],
+        ),
     })?;
     let text = format!("Fold {fold} stands as it was from the next request on, with everything in it");
     Ok(Reply { text, drafts: vec![draft] })

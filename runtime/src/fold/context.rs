@@ -135,9 +135,7 @@ impl Context {
 
     /// Whether a commit could move it: ripe, not held, editable, nobody else's.
     pub fn is_movable(&self, at: usize) -> bool {
-        let free = |unit: usize| {
-            !self.held.contains(&unit) && matches!(self.units[unit].kind, UnitKind::User | UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
-        };
+        let free = |unit: usize| !self.held.contains(&unit) && (self.units[unit].kind == UnitKind::User || self.units[unit].kind.is_folded());
         self.unit_of[at].is_some_and(free) && !self.foreign.contains(&at)
     }
 

@@ -52,8 +52,8 @@ pub(crate) struct Lattice {
     pub placeholders: BTreeSet<usize>,
     /// Units that folds claim.
     pub claimed: BTreeSet<usize>,
-    /// Folds that another contains.
-    pub contained: BTreeSet<FoldId>,
+    /// The fold that contains another, by the id of the other.
+    pub parents: BTreeMap<FoldId, FoldId>,
     /// Folds that stay as they are, in no group.
     pub pinned: BTreeSet<FoldId>,
 }
@@ -67,7 +67,7 @@ impl Lattice {
                 self.carriers.remove(&child.carrier.position());
             }
         }
-        self.contained.extend(fold.children.iter().cloned());
+        self.parents.extend(fold.children.iter().map(|child| (child.clone(), fold.id.clone())));
         self.claimed.extend(units);
         self.dissolved.remove(&fold.id);
         self.carriers.insert(fold.carrier.position(), fold.id.clone());
@@ -132,7 +132,7 @@ impl Lattice {
         self.open.remove(id);
         if fold.carrier.position() >= context.kept_from() {
             self.carriers.insert(fold.carrier.position(), fold.id.clone());
-            if !self.contained.contains(id) {
+            if !self.parents.contains_key(id) {
                 self.roots.insert(fold.units.0, fold.id);
             }
         }
@@ -140,7 +140,7 @@ impl Lattice {
     }
 
     fn dissolve(&mut self, id: &str, context: &Context) -> Option<()> {
-        let fold = self.shown(id).filter(|fold| fold.children.is_empty() && !self.contained.contains(&fold.id))?.clone();
+        let fold = self.shown(id).filter(|fold| fold.children.is_empty() && !self.parents.contains_key(&fold.id))?.clone();
         self.roots.retain(|_, root| *root != fold.id);
         self.carriers.remove(&fold.carrier.position());
         for unit in fold.parts.iter().filter_map(|&at| context.unit_of[at]) {
@@ -164,14 +164,18 @@ impl Lattice {
 
     /// Whether an entry that would carry a child of this fold is by now a part of another fold, or its carrier. Folds inside and around do not count.
     fn is_taken_elsewhere(&self, fold: &Fold, shown: &[(usize, FoldId)]) -> bool {
-        let inner: BTreeSet<FoldId> = self.within(fold).into_iter().collect();
-        let is_around = |other: &Fold| other.depth > fold.depth && self.within(other).contains(&fold.id);
+        let near: BTreeSet<FoldId> = self.within(fold).into_iter().chain(self.around(&fold.id).cloned()).collect();
         let has = |other: &Fold, at: usize| {
             let carries = other.carrier.position() == at && (self.open.contains_key(&other.id) || self.carriers.get(&at) == Some(&other.id));
             carries || other.parts.contains(&at)
         };
         let others = self.folds.values().filter(|other| other.id != fold.id && !self.dissolved.contains(&other.id));
-        others.filter(|other| shown.iter().any(|(at, _)| has(other, *at))).any(|other| !inner.contains(&other.id) && !is_around(other))
+        others.filter(|other| shown.iter().any(|(at, _)| has(other, *at))).any(|other| !near.contains(&other.id))
+    }
+
+    /// Every fold around one, from the inside out.
+    pub fn around<'a>(&'a self, id: &FoldId) -> impl Iterator<Item = &'a FoldId> {
+        std::iter::successors(self.parents.get(id), |outer| self.parents.get(*outer))
     }
 
     /// Every fold inside one, at any depth.

@@ -9,7 +9,6 @@ use super::context::Context;
 use super::cut::{Carrier, Cut};
 use super::lattice::Fold;
 use super::text::{FoldId, FoldKind, FoldName, placeholder, result_line};
-use super::unit::UnitKind;
 use crate::journal::Entry;
 use crate::window::Size;
 use std::borrow::Cow;
@@ -182,7 +181,7 @@ impl<'a> Work<'a> {
         if context.ends.range(between.clone()).next().is_some() || (from < to && context.foreign.range(from..to).next().is_some()) {
             return None;
         }
-        let counts = |unit: &usize| matches!(context.units[*unit].kind, UnitKind::Custom | UnitKind::Answer | UnitKind::Batch);
+        let counts = |unit: &usize| context.units[*unit].kind.is_folded();
         let riders: Vec<usize> = between.filter(counts).collect();
         let shown = |unit: &usize| context.units[*unit].entries.iter().map(|&at| context.shown[at].weight()).sum::<u64>();
         let light = riders.iter().map(shown).sum::<u64>() < self.plan.policy.min_fold;

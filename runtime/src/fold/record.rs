@@ -208,7 +208,7 @@ impl Record {
             let consolidates = fold.kind == FoldKind::Consolidated;
             // One that was dissolved may be made again by this record itself.
             let turned = |child: &str| lattice.open.contains_key(child) || (lattice.dissolved.contains(child) && !made.contains_key(child));
-            let fresh = |child: &String| !lattice.contained.contains(child.as_str()) && !turned(child);
+            let fresh = |child: &String| !lattice.parents.contains_key(child.as_str()) && !turned(child);
             let children = stored.children.iter().all(|child| fresh(child) && contained.insert(child));
             let parted = fold.parts.windows(2).all(|pair| pair[0] < pair[1]) && fold.parts.iter().all(|at| parts.insert(*at));
             let free = fold.parts.iter().all(|at| !folded.contains_key(at));
@@ -251,9 +251,10 @@ impl Stored {
         let id = self.name.id(self.id.len() - 2);
         let children: Vec<&Fold> = self.children.iter().map(known).collect::<Option<_>>()?;
         let at = context.by_id.get(&self.carrier).copied()?;
+        let carries = context.unit_of[at]?;
         let carrier = match context.entries[at].kind() {
             Kind::Message(Role::ToolResult { .. }) => {
-                let batch = &context.units[context.unit_of[at]?];
+                let batch = &context.units[carries];
                 let results = batch.entries.get(1..).filter(|_| batch.kind == UnitKind::Batch)?;
                 Carrier::Result { answer: batch.entries[0], result: at, others: results.iter().copied().filter(|&other| other != at).collect() }
             }
@@ -261,10 +262,15 @@ impl Stored {
             Kind::CustomMessage => Carrier::Custom(at),
             _ => return None,
         };
-        let is_user = |at: &usize| context.entries[*at].kind() == &Kind::Message(Role::User);
         let mut units = BTreeSet::new();
-        for &at in parts.iter().filter(|at| !is_user(at)) {
-            units.insert(context.unit_of[at]?);
+        for &at in &parts {
+            // A user message that a fold hides is ripe like every other part, but no unit of its claim.
+            let unit = context.unit_of[at]?;
+            match context.units[unit].kind {
+                UnitKind::User => {}
+                kind if kind.is_folded() => _ = units.insert(unit),
+                _ => return None,
+            }
         }
         let of_children = children.iter().flat_map(|child| [child.units.0, child.units.1]);
         let (first, last) = of_children

@@ -32,6 +32,13 @@ pub enum UnitKind {
     Ender,
 }
 
+impl UnitKind {
+    /// Whether a cut takes it as a unit of its own.
+    pub(crate) fn is_folded(self) -> bool {
+        matches!(self, UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
+    }
+}
+
 /// Finds units as entries arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Units {

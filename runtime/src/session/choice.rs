@@ -117,8 +117,7 @@ impl Session {
 
     /// A fold and those around it, the outermost last.
     fn around<'a>(&'a self, fold: &'a FoldId) -> Vec<&'a FoldId> {
-        let parents = self.parents();
-        std::iter::successors(Some(fold), |fold| parents.get(fold).copied()).collect()
+        std::iter::once(fold).chain(self.lattice.around(fold)).collect()
     }
 
     /// The units of every pending mark, by their numbers.

@@ -77,7 +77,7 @@ impl Session {
     fn agree(&mut self, units: &[String], brief: Option<String>) -> Option<()> {
         let units = self.ripe(units)?;
         let (first, last) = (*units.first()?, *units.last()?);
-        let between = (first..=last).filter(|&unit| foldable(self.context.units[unit].kind) || self.context.units[unit].kind == UnitKind::Ender);
+        let between = (first..=last).filter(|&unit| self.context.units[unit].kind.is_folded() || self.context.units[unit].kind == UnitKind::Ender);
         if !between.eq(units.iter().copied()) {
             return None;
         }
@@ -96,7 +96,7 @@ impl Session {
             let at = *self.context.by_id.get(id)?;
             let unit = self.context.unit_of[at]?;
             let found = &self.context.units[unit];
-            (found.entries[0] == at && foldable(found.kind)).then_some(unit)
+            (found.entries[0] == at && found.kind.is_folded()).then_some(unit)
         };
         ids.iter().map(unit).collect()
     }
@@ -137,10 +137,6 @@ impl Session {
         let movable = movable(&context);
         (context, cuts, movable)
     }
-}
-
-fn foldable(kind: UnitKind) -> bool {
-    matches!(kind, UnitKind::Custom | UnitKind::Answer | UnitKind::Batch)
 }
 
 fn movable(context: &Context) -> Size {

@@ -39,6 +39,8 @@ pub(crate) enum Unclosed {
     Pinned(String),
     /// Somebody else edited an entry of it.
     Foreign(String),
+    /// An original is not what was folded, so that the brief would be another.
+    Damaged(String),
 }
 
 impl Session {
@@ -55,7 +57,9 @@ impl Session {
 
     /// Works out anew what open folds hold.
     pub(super) fn hold_open(&mut self) {
-        let open = self.lattice.open.keys().map(|id| &self.lattice.folds[id]);
+        // What an outer one claims holds the claims of those in it.
+        let outermost = |id: &&FoldId| !self.lattice.around(id).any(|outer| self.lattice.open.contains_key(outer));
+        let open = self.lattice.open.keys().filter(outermost).map(|id| &self.lattice.folds[id]);
         self.context.opened = open.flat_map(|fold| self.lattice.claim(fold, &self.context)).collect();
     }
 
@@ -78,13 +82,15 @@ impl Session {
         if self.lattice.pinned.contains(id) {
             return Err(Unopened::Pinned);
         }
-        if hidden.iter().any(|&at| at < self.context.kept_from()) {
+        let inner = self.lattice.within(fold);
+        let carriers = inner.iter().filter_map(|id| self.lattice.folds.get(id)).map(|fold| fold.carrier.position());
+        if hidden.iter().copied().chain(carriers).any(|at| at < self.context.kept_from()) {
             return Err(Unopened::LeftOut);
         }
         if let Some(at) = self.foreign_in(fold) {
             return Err(Unopened::Foreign(entry(at)));
         }
-        if let Some(&at) = hidden.iter().find(|at| self.digests.get(at) != Some(&self.context.entries[**at].digest())) {
+        if let Some(at) = self.damaged_in(&hidden) {
             return Err(Unopened::Damaged(entry(at)));
         }
         let draft = self.record_of(Trigger::Expand, &self.opening(fold), &changes);
@@ -138,6 +144,9 @@ impl Session {
         if let Some(at) = self.foreign_in(fold) {
             return Some(Unclosed::Foreign(self.context.entries[at].id().to_owned()));
         }
+        if let Some(at) = self.damaged_in(&self.lattice.hidden(fold)) {
+            return Some(Unclosed::Damaged(self.context.entries[at].id().to_owned()));
+        }
         let pinned = &self.lattice.pinned;
         let inner = self.lattice.within(fold);
         if let Some(id) = inner.iter().chain([&fold.id]).find(|id| pinned.contains(*id)) {
@@ -164,6 +173,11 @@ impl Session {
         entries.into_iter().find(|at| self.context.foreign.contains(at))
     }
 
+    /// An original among those that folds hide which is not what was folded.
+    fn damaged_in(&self, hidden: &[usize]) -> Option<usize> {
+        hidden.iter().copied().find(|at| self.digests.get(at) != Some(&self.context.entries[*at].digest()))
+    }
+
     /// The edits that show one level of a fold.
     fn opening(&self, fold: &Fold) -> Vec<Edit> {
         let own = |at: usize| (at, Edit::own(&self.context, at));
@@ -176,9 +190,17 @@ impl Session {
             let batch = child.carrier.others().iter().copied().chain([child.carrier.position()]);
             edits.extend(batch.map(|at| (at, Edit::of(at, content_of(&self.context, &self.lattice, child, at)))));
         }
-        let own = |at: usize| self.context.entries[at].content().raw();
-        let stands = |edit: &Edit| self.context.state[edit.at] == Shown::Raw && edit.content.as_deref() == Some(own(edit.at));
-        edits.into_values().filter(|edit| !stands(edit)).collect()
+        edits.into_values().filter(|edit| !self.stands(edit)).collect()
+    }
+
+    /// Whether an entry shows what an edit would give it.
+    fn stands(&self, edit: &Edit) -> bool {
+        match (self.context.state[edit.at], &edit.content) {
+            (Shown::Gone, content) => content.is_none(),
+            (_, None) => false,
+            (Shown::Raw, Some(content)) => *content == self.context.entries[edit.at].content().raw(),
+            (Shown::Replaced, Some(content)) => self.promises.is_of(edit.at, content),
+        }
     }
 
     /// The edits that show open folds as they were, and what they close.
@@ -200,9 +222,10 @@ impl Session {
         let back: BTreeSet<usize> = shown.filter(|at| is_user(at) && !hidden.contains(at) && *at != carrier).collect();
         edits.extend(back.into_iter().map(|at| Edit::own(context, at)));
         edits.sort_by_key(|edit| edit.at);
-        let mut omitted: Vec<usize> = hidden.into_iter().filter(|at| !first.contains(at) && context.state[*at] != Shown::Gone).collect();
+        let mut omitted: Vec<usize> = hidden.into_iter().filter(|at| !first.contains(at)).collect();
         omitted.sort_by_key(|&at| (context.unit_of[at], Reverse(at)));
         edits.extend(omitted.into_iter().map(Edit::omit));
+        edits.retain(|edit| !self.stands(edit));
         edits
     }
 

@@ -215,6 +215,7 @@ impl Session {
         } else {
             self.misses.changed("foreign edit");
             self.context.foreign.insert(at);
+            self.edited_by_others(at);
         }
         self.occupancy.changed();
         // An edit of what a compaction left out is no longer looked at.
@@ -222,20 +223,22 @@ impl Session {
             return self.put_in(at);
         }
         let before = self.context.shown[at];
-        let after = Size::of_edited(&self.context.entries[at], edit);
+        let (after, state) = self.as_edited(at, edit);
         self.occupancy.added(after.saturating_sub(before));
         self.occupancy.taken(before.saturating_sub(after));
-        let own = self.context.entries[at].content().raw();
-        let state = match edit.replacement() {
-            None => Shown::Gone,
-            Some(content) if content.raw() == own => Shown::Raw,
-            Some(_) => Shown::Replaced,
-        };
         self.show(at, after, state, None);
         self.put_in(at);
-        if self.context.foreign.contains(&at) {
-            self.edited_by_others(at);
-        }
+    }
+
+    /// What an entry shows after an edit.
+    fn as_edited(&self, at: usize, edit: &Entry) -> (Size, Shown) {
+        let entry = &self.context.entries[at];
+        let state = match edit.replacement() {
+            None => Shown::Gone,
+            Some(content) if content.raw() == entry.content().raw() => Shown::Raw,
+            Some(_) => Shown::Replaced,
+        };
+        (Size::of_edited(entry, edit), state)
     }
 
     /// Before something changes what an entry shows, or whether it may be moved.
@@ -381,6 +384,7 @@ impl Session {
     /// The host compacted the window itself: what is before the kept range is gone from it, and the walk begins anew over what is kept.
     fn compacted(&mut self, at: usize, first_kept: Option<&str>, summary: Size) {
         let kept = first_kept.and_then(|id| self.context.by_id.get(id)).copied().unwrap_or(at);
+        self.shown_again(kept);
         let mut gone = Size::default();
         for before in 0..at {
             // Only the newest compaction's summary is shown.
@@ -404,6 +408,32 @@ impl Session {
         self.occupancy.taken(gone);
         self.occupancy.added(summary);
         self.occupancy.changed();
+    }
+
+    /// A compaction may keep what the one before it had left out; that shows again what its edits on the branch make of it.
+    fn shown_again(&mut self, kept: usize) {
+        let (now, before) = (kept, self.context.kept_from());
+        if now >= before {
+            return;
+        }
+        let mut newest = BTreeMap::new();
+        for (edit, entry) in self.context.entries.iter().enumerate() {
+            if let Kind::ContextEdit { target, .. } = entry.kind()
+                && let Some(at) = self.context.by_id.get(&**target)
+                && (now..before).contains(at)
+            {
+                newest.insert(*at, edit);
+            }
+        }
+        for at in now..before {
+            if matches!(self.context.entries[at].kind(), Kind::Message(Role::System) | Kind::Compaction { .. }) {
+                continue;
+            }
+            let edited = newest.get(&at).map(|&edit| self.as_edited(at, &self.context.entries[edit]));
+            let (after, state) = edited.unwrap_or((self.context.original[at], Shown::Raw));
+            self.show(at, after, state, None);
+            self.occupancy.added(after);
+        }
     }
 
     /// Decides what to append at this moment. Below the band this costs the same however long the session is; at the band it looks at the

@@ -51,6 +51,12 @@ impl Promises {
         self.by_target.get(&target).is_some_and(|standing| self.unkept.contains_key(&standing.place))
     }
 
+    /// Whether what is promised of the target is this content.
+    pub fn is_of(&self, target: usize, content: &str) -> bool {
+        let promised = |standing: &Standing| standing.promise.digest == Some(Digest::of(content.as_bytes()));
+        self.by_target.get(&target).is_some_and(promised)
+    }
+
     /// Somebody else's edit wins.
     pub fn end(&mut self, target: usize) {
         if let Some(standing) = self.by_target.remove(&target) {

@@ -19,7 +19,7 @@ pub(super) struct Repairs {
 }
 
 impl Session {
-    /// Somebody else edited an entry that is in context.
+    /// Somebody else edited an entry.
     pub(super) fn edited_by_others(&mut self, at: usize) {
         if let Some(unit) = self.context.unit_of[at].filter(|&unit| self.context.units[unit].kind == UnitKind::Batch) {
             self.repairs.suspects.insert(unit);

@@ -2,11 +2,10 @@
 
 use super::Session;
 use crate::config::Settings;
-use crate::fold::{FoldId, FoldKind};
+use crate::fold::FoldKind;
 use crate::journal::Entry;
 use crate::window::Size;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// A fold, to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,15 +90,9 @@ impl Session {
         Some(self.lattice.hidden(found).into_iter().map(|at| self.context.entries[at].id()).collect())
     }
 
-    /// What contains each fold that is contained.
-    pub(super) fn parents(&self) -> BTreeMap<&FoldId, &FoldId> {
-        self.lattice.folds.values().flat_map(|fold| fold.children.iter().map(move |child| (child, &fold.id))).collect()
-    }
-
     /// All folds in transcript order, a fold before those it contains.
     pub fn forest(&self) -> Vec<FoldView<'_>> {
         let folds = &self.lattice.folds;
-        let within = self.parents();
         let mut all: Vec<_> = folds.values().collect();
         all.sort_by_key(|fold| (fold.first, Reverse((fold.last, fold.depth)), &fold.id));
         all.into_iter()
@@ -107,7 +100,7 @@ impl Session {
                 id: fold.id.as_str(),
                 kind: fold.kind,
                 depth: fold.depth,
-                place: match within.get(&fold.id) {
+                place: match self.lattice.parents.get(&fold.id) {
                     _ if self.lattice.open.contains_key(&fold.id) => Place::Open,
                     _ if self.lattice.dissolved.contains(&fold.id) => Place::Dissolved,
                     Some(parent) => Place::Within(parent.as_str()),
