@@ -95,6 +95,7 @@ pub const OWED: [Owed; 21] = [
         arms: &[Arm::Fold],
         probes: &[
             "request stopped by the fence",
+            "compaction after an overflow",
             "commit before a request",
             "commit by overflow",
             "commit without folds",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 128] = [
+pub const PROBES: [&str; 129] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -56,6 +56,7 @@ pub const PROBES: [&str; 128] = [
     "first-show clip of a blacklisted result",
     "request stopped by the fence",
     "compaction where nothing else makes room",
+    "compaction after an overflow",
     "recovery of promised edits",
     "promise ended by a foreign edit",
     "recovery of a torn batch",

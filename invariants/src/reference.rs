@@ -23,7 +23,7 @@ use crate::commit::showing;
 use decisions::Decisions;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound};
-use fold_runtime::journal::{Digest, Entry, Kind, Role};
+use fold_runtime::journal::{Digest, Entry, Kind, Role, StopReason};
 pub use fold_runtime::session::Moment;
 use fold_runtime::session::{COMMIT_RECORD, Draft};
 use fold_runtime::window::{Band, IMAGE_TOKENS, MessageContent, Size, projection};
@@ -331,10 +331,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether room was made for a refused request, and neither the model nor a person has said anything since.
+    /// Whether room was made for a refused request, by a commit or by the host after an answer that failed, and neither the model nor a
+    /// person has said anything since.
     fn refused_before(&self) -> bool {
-        let made_room = self.history.records.iter().rfind(|(_, record)| record.trigger == "overflow");
-        made_room.is_some_and(|(at, _)| !self.branch[*at..].iter().any(|entry| entry.is_good_answer() || entry.kind() == &Kind::Message(Role::User)))
+        let speaks = |entry: &Entry| entry.is_good_answer() || entry.kind() == &Kind::Message(Role::User);
+        let since = self.branch.iter().rposition(speaks).map_or(0, |at| at + 1);
+        let fails = |entry: &Entry| matches!(entry.kind(), Kind::Message(Role::Assistant(answer)) if answer.stop == StopReason::Error);
+        let failed = (since..self.branch.len()).find(|at| fails(&self.branch[*at])).unwrap_or(self.branch.len());
+        let compacted = self.branch[failed..].iter().any(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
+        compacted || self.history.records.range(since..).any(|(_, record)| record.trigger == "overflow")
     }
 
     fn over_fence(&self, tokens: u64) -> bool {
@@ -354,15 +359,18 @@ impl<'a> View<'a> {
         let closed = View::of(&branch, self.settings, self.band, Meter::of(&branch)).standing();
         let released = closed.released_for(trigger);
         let view = released.as_ref().unwrap_or(&closed);
-        let planned = view.plan(trigger, before).or_else(|why| {
-            let after = view.meter.tokens();
-            let is_enough = trigger != "band" || before.saturating_sub(after) >= self.band.budget / 50;
-            is_enough.then(|| view.planned("refold", None, Vec::new(), after)).ok_or(why)
-        });
-        planned.map(|mut plan| {
-            plan.records.insert(0, record);
-            Plan { refolded: closing.len(), ..plan }
-        })
+        let refolded = closing.len();
+        match view.plan(trigger, before) {
+            Ok(plan) => Ok(Plan { records: std::iter::once(record).chain(plan.records).collect(), refolded, ..plan }),
+            Err(why) => {
+                let after = view.meter.tokens();
+                if trigger == "band" && before.saturating_sub(after) < self.band.budget / 50 {
+                    return Err(why);
+                }
+                let alone = if trigger == "overflow" { trigger } else { "refold" };
+                Ok(Plan { refolded, ..view.planned(alone, Some(self.closes(alone, &closing)), Vec::new(), after) })
+            }
+        }
     }
 
     /// What a commit sees that does not wait for withdrawn marks, where there are any.

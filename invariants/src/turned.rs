@@ -128,7 +128,7 @@ impl Folds {
     pub(crate) fn turned(&mut self, commit: Commit<'_>, record: &Record, position: Position<'_>, probes: &mut Probes) -> Result<(), Broken> {
         let before = &commit.branch[..commit.record];
         let lists = (record.trigger.as_str(), record.opens.len(), record.closes.len(), record.dissolves.len());
-        if !matches!(lists, ("expand", 1, 0, 0) | ("expand", 0, 0, 1) | ("refold", 0, 1.., 0)) || !record.folds.is_empty() {
+        if !matches!(lists, ("expand", 1, 0, 0) | ("expand", 0, 0, 1) | ("refold" | "overflow", 0, 1.., 0)) || !record.folds.is_empty() {
             return Err(Broken::new(
                 "nesting",
                 "one fold that is opened or dissolved, or some that are closed, and none that is made",
@@ -141,7 +141,8 @@ impl Folds {
             self.may_open(id, before, !record.dissolves.is_empty())?;
             wanted.extend(self.opened(id, before));
         }
-        let urgent = commit.branch.get(commit.record + 1).and_then(Record::of).map(|next| matches!(next.trigger.as_str(), "fence" | "overflow"));
+        let next = commit.branch.get(commit.record + 1).and_then(Record::of).map(|next| matches!(next.trigger.as_str(), "fence" | "overflow"));
+        let urgent = if record.trigger == "overflow" { Some(true) } else { next };
         for id in &record.closes {
             self.may_close(id, before, &choices, urgent)?;
             wanted.extend(self.closed(id, before));

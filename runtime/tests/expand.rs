@@ -4,7 +4,7 @@ use fold_runtime::agent::{Action, Id, Ids, Reboundary, Refusal, act};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName};
 use fold_runtime::journal::{Digest, Entry};
-use fold_runtime::session::{Decision, Draft, Moment, Place, Session, Trigger};
+use fold_runtime::session::{Decision, Deferral, Draft, Moment, Place, Session, Trigger};
 use fold_runtime::window::projection;
 use proptest::prelude::*;
 use said::{entry, small, spoken, written};
@@ -359,4 +359,30 @@ fn folds_that_lie_deep_are_opened_one_by_one() {
     // Whoever closes the outermost closes them all.
     branch.push(record("close", &format!(r#""folds":[],"closes":[{}]"#, opens[0])));
     assert!(small(&branch).forest().iter().all(|view| view.place != Place::Open));
+}
+
+#[test]
+fn a_refused_request_for_which_only_a_fold_can_be_closed_is_sent_again() {
+    let branch = bounded(&spoken(&[('u', 9), ('b', 1_000), ('b', 1_000), ('a', 9), ('u', 9), ('a', 9)]), Moment::Asked);
+    let root = small(&branch).roots().next().expect("a root").0.to_owned();
+    let open = after(&branch, &expand(&root));
+    let Decision::Commit(commit) = small(&open).boundary(Moment::Refused) else { panic!("a commit") };
+    assert_eq!((commit.refolded, commit.folds, commit.asks_again()), (1, 0, true));
+    let closed = [&open[..], &written(&commit.drafts, open.len())].concat();
+    assert_eq!(small(&closed).boundary(Moment::Refused), Decision::Deferred(Deferral::RefusedAgain));
+}
+
+#[test]
+fn a_fold_whose_child_has_lost_its_carrier_to_another_fold_is_not_expanded() {
+    let said = spoken(&[('u', 9), ('a', 2_000), ('u', 9), ('a', 1_800), ('b', 1_800), ('a', 9), ('u', 9), ('a', 9)]);
+    // What is pinned is neither folded nor carries anything, so the second message carries the first fold; that is given back inside a parent.
+    let branch = after(&after(&said, &pin("u0")), &pin("a1"));
+    let branch = bounded(&bounded(&branch, Moment::Asked), Moment::Settling);
+    let root = small(&branch).roots().next().expect("a root").0.to_owned();
+    assert_eq!(small(&branch).children(&root).expect("a fold").len(), 2);
+    let branch = after(&branch, &Action::Unpin(Ids { ids: vec!["a1".to_owned()] }));
+    let branch = bounded(&bounded(&branch, Moment::Asked), Moment::Settling);
+    assert!(window(&branch)["u2"].contains("pi-fold"), "it carries another one now");
+    let refusal = refused(&branch, &expand(&root));
+    assert!(refusal.rule.contains("u2"), "{refusal}");
 }

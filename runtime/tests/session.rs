@@ -629,6 +629,22 @@ fn a_second_refusal_ends_with_a_message_until_the_model_or_a_person_has_spoken()
 }
 
 #[test]
+fn a_refused_request_for_which_nothing_can_be_folded_is_left_to_the_host() {
+    let message = |id: &str, rest: &str| Entry::parse(&format!(r#"{{"type":"message","id":"{id}","message":{{{rest}}}}}"#)).expect("an entry");
+    let mut session = open(&[message("u", r#""role":"user","content":"go""#)]);
+    assert_eq!(session.boundary(Moment::Refused), Decision::Deferred(Deferral::NothingRipe));
+    let lets = |session: &Session| [Moment::TurnEnd, Moment::Request, Moment::Refused, Moment::Asked].map(|moment| session.lets_host_compact(moment));
+    assert_eq!(lets(&session), [false, false, true, true]);
+    // The host compacts and tries once more; what is refused then ends the run.
+    session.observe(&message("failed", r#""role":"assistant","stopReason":"error","content":[]"#));
+    session.observe(&Entry::parse(r#"{"type":"compaction","id":"k","summary":"so far","firstKeptEntryId":"u"}"#).expect("an entry"));
+    assert_eq!(session.boundary(Moment::Refused), Decision::Deferred(Deferral::RefusedAgain));
+    assert!(!session.lets_host_compact(Moment::Refused));
+    session.observe(&message("again", r#""role":"user","content":"go on""#));
+    assert_eq!(session.boundary(Moment::Refused), Decision::Deferred(Deferral::NothingRipe));
+}
+
+#[test]
 fn no_commit_but_that_of_an_overflow_asks_for_another_request() {
     let session = open(&endless(8, 8_000));
     for moment in [Moment::TurnEnd, Moment::Settling, Moment::Asked] {

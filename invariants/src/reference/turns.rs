@@ -97,7 +97,12 @@ impl View<'_> {
 
     /// The record that closes these folds.
     pub(super) fn refolds(&self, folds: &[usize]) -> String {
-        self.turned("refold", "closes", folds, &folds.iter().flat_map(|fold| self.closed(*fold)).collect())
+        self.closes("refold", folds)
+    }
+
+    /// The same, but for this reason.
+    pub(super) fn closes(&self, trigger: &str, folds: &[usize]) -> String {
+        self.turned(trigger, "closes", folds, &folds.iter().flat_map(|fold| self.closed(*fold)).collect())
     }
 
     /// A record that makes no fold: it opens, closes or dissolves these.

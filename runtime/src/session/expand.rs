@@ -262,6 +262,8 @@ impl Session {
             return deferral;
         }
         let target = refolded.target(trigger.is_urgent());
-        self.without_folds(Trigger::Refold, (before, target), limit, edits, &changes)
+        // A refused request is sent again, and once only: its record tells.
+        let alone = if trigger == Trigger::Overflow { trigger } else { Trigger::Refold };
+        self.without_folds(alone, (before, target), limit, edits, &changes)
     }
 }

@@ -92,7 +92,9 @@ pub struct Session {
     /// Folded originals of which no second copy is known.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
-    /// A commit made room for a request that was refused, and neither a good answer nor a person has spoken since.
+    /// An answer failed, and neither a good one came since nor a person has spoken.
+    failed: bool,
+    /// After one did, room was made by a commit or by the host's compaction.
     retried: bool,
     /// Why nothing is done unasked. No journal tells; a session that is opened again does not know it.
     suspended: Option<String>,
@@ -128,6 +130,7 @@ impl Session {
             noticed: false,
             unsaved: Vec::new(),
             last_answer: None,
+            failed: false,
             retried: false,
             suspended: None,
         };
@@ -168,12 +171,16 @@ impl Session {
                 self.misses.answered(&assistant.model, assistant.usage);
                 self.appended(size);
                 self.last_answer = Some(at);
-                self.retried = false;
+                (self.failed, self.retried) = (false, false);
             }
             kind => {
-                if kind == &Kind::Message(Role::User) {
-                    self.words = self.words + size;
-                    self.retried = false;
+                match kind {
+                    Kind::Message(Role::User) => {
+                        self.words = self.words + size;
+                        (self.failed, self.retried) = (false, false);
+                    }
+                    Kind::Message(Role::Assistant(answer)) => self.failed |= answer.stop == StopReason::Error,
+                    _ => {}
                 }
                 if line_of(entry).is_some() {
                     self.peeks.insert(at);
@@ -400,6 +407,7 @@ impl Session {
             }
         }
         self.misses.changed("compaction");
+        self.retried |= self.failed;
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
         self.hold_open();
@@ -578,6 +586,19 @@ impl Session {
             return Ok(());
         }
         Err(OverFence { estimate, margin: self.margin(), budget: self.band.budget, window: self.band.window, largest: self.largest() })
+    }
+
+    /// Whether the host's own compaction is let through, after the boundary of this moment: where it asks by its threshold (a turn's end), after
+    /// a request was refused for its size, or before one leaves. It is where nothing of ours makes room, and while folding is suspended; where a
+    /// person asks, always.
+    pub fn lets_host_compact(&self, moment: Moment) -> bool {
+        let nothing = |decision| matches!(decision, Decision::Deferred(Deferral::NothingRipe | Deferral::NothingButHeld));
+        self.suspended.is_some()
+            || match moment {
+                Moment::Asked => true,
+                Moment::Refused => nothing(self.decide(moment, 0)),
+                Moment::TurnEnd | Moment::Settling | Moment::Request => self.fence().is_err(),
+            }
     }
 
     /// What a person is told of [`Deferral::RefusedAgain`]. Walks the window.

@@ -98,7 +98,9 @@ impl World<'_> {
             return Ok(true);
         }
         // Nothing of ours makes room: Pi's own compaction is let through.
-        self.compact(true)?;
+        if self.session.as_ref().is_some_and(|session| session.lets_host_compact(Moment::Request)) {
+            self.compact(true)?;
+        }
         let Some(refused) = self.over_the_fence() else {
             self.probes.hit("compaction where nothing else makes room");
             return Ok(true);
@@ -274,7 +276,12 @@ impl World<'_> {
             Arm::Fold => {
                 let asked_again = self.boundary(Moment::Refused)?;
                 self.probes.when("request sent again after an overflow", asked_again);
-                if self.suspended { self.compact_once(first) } else { Ok(asked_again) }
+                if asked_again || !self.session.as_ref().is_some_and(|session| session.lets_host_compact(Moment::Refused)) {
+                    return Ok(asked_again);
+                }
+                let compacted = self.compact_once(first)?;
+                self.probes.when("compaction after an overflow", compacted && !self.suspended);
+                Ok(compacted)
             }
         }
     }
@@ -357,7 +364,7 @@ impl World<'_> {
                 if asked_again {
                     self.send()?;
                 }
-                if self.suspended {
+                if self.suspended && self.session.as_ref().is_some_and(|session| session.lets_host_compact(Moment::TurnEnd)) {
                     let before = self.host.branch().len();
                     self.compact_by_threshold()?;
                     self.probes.when("compaction while suspended", self.host.branch().len() > before);
