@@ -101,12 +101,11 @@ fn print(one: &Replayed, budget: u64) -> Result<(), String> {
     let density = one.recording.milli_bytes_per_token;
     let source = if one.recording.calibrated { "from the recorded usage" } else { "assumed, the recorded usage says nothing" };
     line(&format!(
-        "{}: {} entries, budget {} tokens, {}.{:02} bytes a token ({source})",
+        "{}: {} entries, budget {} tokens, {} bytes a token ({source})",
         one.name,
         one.recording.entries.len(),
         table::thousands(budget),
-        density / 1_000,
-        density / 10 % 100
+        table::fixed(density, 3, 2)
     ))?;
     for notice in one.recording.notices.iter().take(NOTICES) {
         line(&format!("  {notice}"))?;

@@ -249,9 +249,6 @@ pub fn trace_one(arguments: &TraceArguments) -> Result<bool, String> {
     if let Some(at) = arguments.at.filter(|at| *at > last) {
         return Err(format!("--at {at} is behind the end of the session, which is operation {last}"));
     }
-    line(
-        "tokens: the true count, overhead included; estimate: the runtime's, with its margin; cached and fresh: of this step's request; dollars: so far",
-    )?;
     table::steps(&steps, arguments.at)?;
     if let Some(violation) = &run.violation {
         let found = Found { seed: plan.seed, violation: violation.clone() };
