@@ -71,6 +71,25 @@ fn a_violation_exits_42_says_how_to_see_it_again_and_stores_a_shrunk_plan_that_f
 }
 
 #[test]
+fn a_replay_that_stops_says_what_room_the_window_keeps() {
+    let folder = folder("full");
+    let user = r#"{"role":"user","content":"go on"}"#;
+    // No later answer has made it finished work, so that nothing may fold it.
+    let answer = format!(r#"{{"role":"assistant","stopReason":"stop","content":[{{"type":"text","text":"{}"}}]}}"#, "word ".repeat(14_000));
+    let mut file = HEADER.to_owned();
+    for (at, message) in [user, &answer, user, &answer].into_iter().enumerate() {
+        let parent = if at == 0 { "null".to_owned() } else { format!("\"m{}\"", at - 1) };
+        file += &format!("{{\"type\":\"message\",\"id\":\"m{at}\",\"parentId\":{parent},\"message\":{message}}}\n");
+    }
+    std::fs::write(folder.join("full.jsonl"), &file).expect("written");
+    let output = xtask(&folder, &["replay", "full.jsonl", "--budget", "20000", "--arm", "fold"]);
+    let text = screen(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("fold stopped: request 2 would hold about "), "{text}");
+    assert!(text.contains("where 17000 may leave: the window of 20000 keeps 2000 for an answer and 1000 for the estimate's error"), "{text}");
+}
+
+#[test]
 fn a_trace_tells_every_step() {
     let output = xtask(&folder("trace"), &["trace", "3", "--profile", "steady", "--at", "40"]);
     assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
