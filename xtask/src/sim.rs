@@ -79,7 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
     let (seconds, summary) = crate::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
-    table::print(&summary, arguments.profile, seconds, seeds == usual(arguments.profile) && arms == Arm::ALL)?;
+    // Only the profile that draws everything should have taken every path.
+    let full = arguments.profile == Profile::Swarm && seeds == usual(arguments.profile) && arms == Arm::ALL;
+    table::print(&summary, arguments.profile, seconds, full)?;
     let reproduce = |found: &Found| reproduce(arguments.profile, found, options);
     for (index, found) in summary.found.iter().enumerate() {
         tell(found, &reproduce(found))?;

@@ -113,7 +113,7 @@ pub fn arms(reports: &BTreeMap<Arm, Report>) -> String {
     table(&head, rows)
 }
 
-/// The whole table; with `full`, probes that nobody hit are named.
+/// The whole table; a run that is `full` should have taken every named path, and a warning names those that it did not.
 pub fn print(summary: &Summary, profile: Profile, seconds: f64, full: bool) -> Result<(), String> {
     for text in arms(&summary.arms).lines() {
         line(text)?;
@@ -123,13 +123,17 @@ pub fn print(summary: &Summary, profile: Profile, seconds: f64, full: bool) -> R
     }
     let missed = summary.probes.missed();
     line(&format!("probes hit: {} of {}", PROBES.len() - missed.len(), PROBES.len()))?;
-    if full && !missed.is_empty() {
-        line(&format!("  not hit: {}", missed.join(", ")))?;
-    }
+    warning(&missed).filter(|_| full).map_or(Ok(()), |text| line(&text))?;
     line(&format!("violations: {}", summary.found.len()))?;
     line(&format!("trace digest: {}", summary.digest()))?;
     let sessions: u64 = summary.arms.values().map(|report| report.sessions).sum();
     line(&format!("{sessions} sessions in {seconds:.1} s: {:.0} a second", sessions as f64 / seconds.max(0.001)))
+}
+
+/// What a green run did not exercise.
+fn warning(missed: &[&str]) -> Option<String> {
+    let paths = missed.join(", ");
+    (!missed.is_empty()).then(|| format!("warning: no session took {paths}; what is checked there was not seen to hold"))
 }
 
 /// The figures a commit is judged by, in true tokens.
@@ -305,6 +309,12 @@ mod tests {
         let row = |name: &str| text.lines().find(|line| line.contains(name)).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(row("rewrites by cause").as_deref(), Some("│ rewrites by cause 1,234,568 1,234,568 1,234,568 │"));
         assert_eq!(row("navigation").as_deref(), Some("│ navigation 0 1,234,567 0 │"));
+    }
+
+    #[test]
+    fn paths_that_nobody_took_are_named_in_a_warning_and_nothing_is_said_where_there_are_none() {
+        assert_eq!(warning(&[]), None);
+        assert!(warning(&["one path", "another"]).is_some_and(|text| text.starts_with("warning: no session took one path, another;")));
     }
 
     #[test]
