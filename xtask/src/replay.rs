@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The context window and budget, in tokens.
-    #[arg(long, default_value_t = 60_000)]
+    #[arg(long, default_value_t = 60_000, value_parser = tokens)]
     budget: u64,
     /// Which arms, separated by commas: fold, none, native.
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
@@ -28,6 +28,11 @@ pub struct Arguments {
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
+}
+
+fn tokens(text: &str) -> Result<u64, String> {
+    let tokens = text.parse().ok().filter(|tokens| *tokens >= 10_000);
+    tokens.ok_or_else(|| "give a whole number of tokens, such as 60000; folding needs at least 10000".to_owned())
 }
 
 /// Oddities of a file that the screen shows.
@@ -48,9 +53,6 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
-    if arguments.budget < 10_000 {
-        return Err(format!("--budget is {}; folding needs at least 10,000 tokens", arguments.budget));
-    }
     let (mut replayed, mut refused) = (Vec::new(), Vec::new());
     let (seconds, printed) = timed(|| -> Result<(), String> {
         for file in &arguments.files {

@@ -29,7 +29,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
     arm: Vec<Arm>,
     /// Sessions at a time; all cores by default.
-    #[arg(long)]
+    #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
@@ -50,6 +50,11 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
     let range = from.parse().map_err(|_| wrong())?..to.parse().map_err(|_| wrong())?;
     if range.is_empty() { Err(wrong()) } else { Ok(range) }
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| *jobs > 0);
+    jobs.ok_or_else(|| "give a number from 1 up; without --jobs every core has a session".to_owned())
 }
 
 /// How many seeds a profile is run over unless told otherwise.
@@ -76,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
     let planted = sabotage_flag(options);
     line(&format!("seeds {}..{} of profile {}, arms {}{planted}", seeds.start, seeds.end, arguments.profile.name(), names.join(", ")))?;
-    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let (seconds, summary) = crate::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
     // Only the profile that draws everything should have taken every path.
@@ -106,7 +111,7 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
     let total = seeds.end - seeds.start;
     // Sessions share nothing, so only whole ones are spread over threads.
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
+        for _ in 0..total.min(jobs as u64) {
             scope.spawn(|| {
                 // The end of the range is never passed, however near to the largest number it is.
                 let take = |at: u64| (at < seeds.end).then(|| at + 1);

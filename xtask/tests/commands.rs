@@ -119,7 +119,9 @@ fn bad_input_is_refused_by_name_with_exit_1() {
         (["sim", "--profile", "swam"], "there is no profile"),
         (["sim", "--arm", "fould"], "there is no arm"),
         (["sim", "--plan", "nowhere.json"], "could not be read"),
-        (["replay", "--budget", "x"], "invalid"),
+        (["sim", "--jobs", "0"], "a number from 1 up"),
+        (["replay", "--budget", "20k"], "a whole number of tokens, such as 60000"),
+        (["replay", "--budget", "9999"], "at least 10000"),
     ] {
         let output = xtask(&folder, &arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", screen(&output));
