@@ -1,5 +1,6 @@
 //! `cargo xtask inspect`: reads session files as Pi does and says what a model would see of them.
 
+use crate::screen::{Json, line};
 use fold_runtime::journal::{Branch, Journal};
 use fold_runtime::window::{Rate, Size, projection};
 use serde::Serialize;
@@ -23,6 +24,7 @@ struct Report {
 }
 
 pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
+    let json = Json::at(json, files)?;
     let (mut reports, mut refused) = (Vec::new(), Vec::new());
     for file in files {
         match inspect(file) {
@@ -33,7 +35,7 @@ pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
             Err(reason) => refused.push(reason),
         }
     }
-    crate::screen::report(json, &serde_json::json!({ "schema": 1, "files": reports, "refused": refused }))?;
+    json.write(&serde_json::json!({ "schema": 1, "files": reports, "refused": refused }))?;
     if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
 }
 
@@ -63,19 +65,16 @@ fn inspect(file: &Path) -> Result<Report, String> {
 }
 
 fn print(report: &Report) -> Result<(), String> {
-    crate::screen::line(&report.file)?;
-    crate::screen::line(&format!(
-        "  session version {}, {} entries, {} on the active branch",
-        report.version, report.entries, report.branch_entries
-    ))?;
+    line(&report.file)?;
+    line(&format!("  session version {}, {} entries, {} on the active branch", report.version, report.entries, report.branch_entries))?;
     let messages: Vec<_> = report.messages.iter().map(|(role, count)| format!("{count} {role}")).collect();
-    crate::screen::line(&format!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }))?;
-    crate::screen::line(&format!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens))?;
-    for line in &report.skipped {
-        crate::screen::line(&format!("  {line}"))?;
+    line(&format!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }))?;
+    line(&format!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens))?;
+    for skipped in &report.skipped {
+        line(&format!("  {skipped}"))?;
     }
     for problem in &report.problems {
-        crate::screen::line(&format!("  {problem}"))?;
+        line(&format!("  {problem}"))?;
     }
     Ok(())
 }

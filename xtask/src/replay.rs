@@ -1,6 +1,6 @@
 //! `cargo xtask replay`: recorded sessions through every arm, the same table, the same checks.
 
-use crate::screen::{line, timed};
+use crate::screen::{Json, line, timed};
 use crate::table;
 use fold_invariants::owed::Arm;
 use fold_sim::replay::Recording;
@@ -53,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
+    let json = Json::at(arguments.json.as_deref(), &arguments.files)?;
     let (mut replayed, mut refused) = (Vec::new(), Vec::new());
     let (seconds, printed) = timed(|| -> Result<(), String> {
         for file in &arguments.files {
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         }
     }
     line(&format!("violations: {found}"))?;
-    crate::screen::report(arguments.json.as_deref(), &as_json(&replayed, &refused, arguments.budget, seconds))?;
+    json.write(&as_json(&replayed, &refused, arguments, seconds))?;
     let clean = replayed.iter().all(|one| one.summary.found.is_empty());
     // A violation outweighs a file that could not be read, which is said all the same.
     if !clean {
@@ -144,7 +145,8 @@ fn sums(replayed: &[Replayed]) -> Summary {
 }
 
 /// One object with the sums, and the files one by one.
-fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64) -> Value {
+fn as_json(replayed: &[Replayed], refused: &[String], arguments: &Arguments, seconds: f64) -> Value {
+    let budget = arguments.budget;
     let mut violations = Vec::new();
     let mut files = Vec::new();
     for one in replayed {
@@ -169,5 +171,6 @@ fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64)
     value["violations"] = json!(violations);
     value["refused"] = json!(refused);
     value["budget"] = json!(budget);
+    value["busy"] = json!(arguments.busy);
     value
 }

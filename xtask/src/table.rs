@@ -141,7 +141,7 @@ fn figures(report: &Report, profile: Profile) -> Result<(), String> {
     if let Some((least, most)) = report.after_ppm {
         line(&format!("window right after a commit that reached its target: {} to {} of the budget", per_cent(least), per_cent(most)))?;
     }
-    let Some(tax) = Tax::of(report, profile) else { return Ok(()) };
+    let Some(tax) = Tax::of(report).filter(|_| profile == Profile::Campaign) else { return Ok(()) };
     let ratio = |ppm: u64| fixed(ppm, 6, 3);
     line(&format!("tax measured (tokens sent anew at commits ÷ tokens appended): {}", ratio(tax.measured)))?;
     line(&format!("tax by the rule, Σ(after − prefix) ÷ Σ(before − after):       {}", ratio(tax.ruled)))?;
@@ -160,9 +160,9 @@ struct Tax {
 }
 
 impl Tax {
-    /// Of a campaign: one session.
-    fn of(report: &Report, profile: Profile) -> Option<Self> {
-        if profile != Profile::Campaign || report.sessions != 1 {
+    /// Of one session; several have no first commit in common.
+    fn of(report: &Report) -> Option<Self> {
+        if report.sessions != 1 {
             return None;
         }
         let later = report.commits_in_detail.get(1..).unwrap_or_default();
@@ -226,6 +226,7 @@ fn arm_json(report: &Report) -> Value {
         "dollars_90th": report.cost_at(900_000) as f64 / 1e9,
         "after_commit_ppm": report.after_ppm,
         "commits_in_detail": if report.sessions == 1 { json!(report.commits_in_detail) } else { Value::Null },
+        "tax_ppm": Tax::of(report).map(|tax| json!({ "measured": tax.measured, "by_the_rule": tax.ruled, "after_to_freed": tax.plain })),
         "rewrites": report.rewrites,
         "deferred": report.deferrals,
         "peak": report.peak,
