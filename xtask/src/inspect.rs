@@ -1,7 +1,9 @@
 //! `cargo xtask inspect`: reads session files as Pi does and says what a model would see of them.
 
 use crate::screen::{Json, line};
+use fold_runtime::config::Settings;
 use fold_runtime::journal::{Branch, Journal};
+use fold_runtime::session::Session;
 use fold_runtime::window::{Rate, Size, projection};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,6 +23,14 @@ struct Report {
     estimated_tokens: u64,
     skipped: Vec<String>,
     problems: Vec<String>,
+    uncounted: Vec<Uncounted>,
+}
+
+/// A fold record that the runtime does not count.
+#[derive(Serialize)]
+struct Uncounted {
+    entry: String,
+    why: &'static str,
 }
 
 pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
@@ -49,6 +59,8 @@ fn inspect(file: &Path) -> Result<Report, String> {
     for message in window.iter().flat_map(|projected| &projected.messages) {
         *messages.entry(message.role.clone()).or_insert(0) += 1;
     }
+    // Whether a record counts is no matter of settings or model.
+    let session = Session::open(&branch.entries, &Settings::default(), 272_000)?;
     let size: Size = window.iter().map(Size::of).sum();
     Ok(Report {
         file: name,
@@ -61,6 +73,7 @@ fn inspect(file: &Path) -> Result<Report, String> {
         estimated_tokens: Rate::UNMEASURED.tokens_at_most(size.bytes) + size.images * fold_runtime::window::IMAGE_TOKENS,
         skipped: journal.skipped.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.why)).collect(),
         problems: branch.problems.iter().map(fold_sim::replay::describe).collect(),
+        uncounted: session.uncounted().map(|(entry, why)| Uncounted { entry: entry.to_owned(), why }).collect(),
     })
 }
 
@@ -75,6 +88,9 @@ fn print(report: &Report) -> Result<(), String> {
     }
     for problem in &report.problems {
         line(&format!("  {problem}"))?;
+    }
+    for Uncounted { entry, why } in &report.uncounted {
+        line(&format!("  the fold record {entry} does not count, and its edits stand as anybody's: {why}"))?;
     }
     Ok(())
 }

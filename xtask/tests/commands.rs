@@ -158,6 +158,28 @@ fn a_replay_that_stops_says_what_room_the_window_keeps() {
 }
 
 #[test]
+fn inspect_names_fold_records_that_do_not_count_and_says_why() {
+    let folder = folder("uncounted");
+    let record = |id: &str, parent: &str, data: &str| {
+        format!("{{\"type\":\"custom\",\"id\":\"{id}\",\"parentId\":\"{parent}\",\"customType\":\"pi-fold.commit\",\"data\":{data}}}\n")
+    };
+    let mut file = HEADER.to_owned();
+    file += "{\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"x\"}}\n";
+    file += &record("counts", "a", r#"{"v":1,"trigger":"recovery","brief_version":1,"bound":100,"folds":[],"edits":[]}"#);
+    file += &record("newer", "counts", r#"{"v":2,"folds":[],"edits":[]}"#);
+    file += &record("opens", "newer", r#"{"v":1,"trigger":"expand","folds":[],"edits":[],"opens":["f_0123456789ab"]}"#);
+    std::fs::write(folder.join("session.jsonl"), &file).expect("written");
+    let output = xtask(&folder, &["inspect", "session.jsonl", "--json", "out.json"]);
+    let text = screen(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("the fold record newer does not count") && text.contains("the fold record opens does not count"), "{text}");
+    assert!(!text.contains("record counts"), "{text}");
+    let uncounted = &json(&folder, "out.json")["files"][0]["uncounted"];
+    assert_eq!(uncounted.as_array().map(Vec::len), Some(2));
+    assert!(uncounted[1]["why"].as_str().expect("a reason").contains("opens, closes or dissolves"), "{uncounted}");
+}
+
+#[test]
 fn a_trace_tells_every_step() {
     let output = xtask(&folder("trace"), &["trace", "3", "--profile", "steady", "--at", "40"]);
     assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
