@@ -1,6 +1,9 @@
 //! `cargo xtask inspect`: reads session files as Pi does and says what a model would see of them.
 
+use crate::screen::{Json, line};
+use fold_runtime::config::Settings;
 use fold_runtime::journal::{Branch, Journal};
+use fold_runtime::session::Session;
 use fold_runtime::window::{Rate, Size, projection};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,9 +23,18 @@ struct Report {
     estimated_tokens: u64,
     skipped: Vec<String>,
     problems: Vec<String>,
+    uncounted: Vec<Uncounted>,
+}
+
+/// A fold record that the runtime does not count.
+#[derive(Serialize)]
+struct Uncounted {
+    entry: String,
+    why: &'static str,
 }
 
 pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
+    let json = Json::at(json, files)?;
     let (mut reports, mut refused) = (Vec::new(), Vec::new());
     for file in files {
         match inspect(file) {
@@ -33,7 +45,7 @@ pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
             Err(reason) => refused.push(reason),
         }
     }
-    crate::screen::report(json, &serde_json::json!({ "schema": 1, "files": reports, "refused": refused }))?;
+    json.write(&serde_json::json!({ "schema": 1, "files": reports, "refused": refused }))?;
     if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
 }
 
@@ -47,6 +59,8 @@ fn inspect(file: &Path) -> Result<Report, String> {
     for message in window.iter().flat_map(|projected| &projected.messages) {
         *messages.entry(message.role.clone()).or_insert(0) += 1;
     }
+    // Whether a record counts is no matter of settings or model.
+    let session = Session::open(&branch.entries, &Settings::default(), 272_000)?;
     let size: Size = window.iter().map(Size::of).sum();
     Ok(Report {
         file: name,
@@ -59,23 +73,24 @@ fn inspect(file: &Path) -> Result<Report, String> {
         estimated_tokens: Rate::UNMEASURED.tokens_at_most(size.bytes) + size.images * fold_runtime::window::IMAGE_TOKENS,
         skipped: journal.skipped.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.why)).collect(),
         problems: branch.problems.iter().map(fold_sim::replay::describe).collect(),
+        uncounted: session.uncounted().map(|(entry, why)| Uncounted { entry: entry.to_owned(), why }).collect(),
     })
 }
 
 fn print(report: &Report) -> Result<(), String> {
-    crate::screen::line(&report.file)?;
-    crate::screen::line(&format!(
-        "  session version {}, {} entries, {} on the active branch",
-        report.version, report.entries, report.branch_entries
-    ))?;
+    line(&report.file)?;
+    line(&format!("  session version {}, {} entries, {} on the active branch", report.version, report.entries, report.branch_entries))?;
     let messages: Vec<_> = report.messages.iter().map(|(role, count)| format!("{count} {role}")).collect();
-    crate::screen::line(&format!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }))?;
-    crate::screen::line(&format!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens))?;
-    for line in &report.skipped {
-        crate::screen::line(&format!("  {line}"))?;
+    line(&format!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }))?;
+    line(&format!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens))?;
+    for skipped in &report.skipped {
+        line(&format!("  {skipped}"))?;
     }
     for problem in &report.problems {
-        crate::screen::line(&format!("  {problem}"))?;
+        line(&format!("  {problem}"))?;
+    }
+    for Uncounted { entry, why } in &report.uncounted {
+        line(&format!("  the fold record {entry} does not count, and its edits stand as anybody's: {why}"))?;
     }
     Ok(())
 }

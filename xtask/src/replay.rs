@@ -1,6 +1,6 @@
 //! `cargo xtask replay`: recorded sessions through every arm, the same table, the same checks.
 
-use crate::screen::{line, timed};
+use crate::screen::{Json, line, timed};
 use crate::table;
 use fold_invariants::owed::Arm;
 use fold_sim::replay::Recording;
@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The context window and budget, in tokens.
-    #[arg(long, default_value_t = 60_000)]
+    #[arg(long, default_value_t = 60_000, value_parser = tokens)]
     budget: u64,
     /// Which arms, separated by commas: fold, none, native.
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
@@ -28,6 +28,11 @@ pub struct Arguments {
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
+}
+
+fn tokens(text: &str) -> Result<u64, String> {
+    let tokens = text.parse().ok().filter(|tokens| *tokens >= 10_000);
+    tokens.ok_or_else(|| "give a whole number of tokens, such as 60000; folding needs at least 10000".to_owned())
 }
 
 /// Oddities of a file that the screen shows.
@@ -48,9 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
-    if arguments.budget < 10_000 {
-        return Err(format!("--budget is {}; folding needs at least 10,000 tokens", arguments.budget));
-    }
+    let json = Json::at(arguments.json.as_deref(), &arguments.files)?;
     let (mut replayed, mut refused) = (Vec::new(), Vec::new());
     let (seconds, printed) = timed(|| -> Result<(), String> {
         for file in &arguments.files {
@@ -73,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         }
     }
     line(&format!("violations: {found}"))?;
-    crate::screen::report(arguments.json.as_deref(), &as_json(&replayed, &refused, arguments.budget, seconds))?;
+    json.write(&as_json(&replayed, &refused, arguments, seconds))?;
     let clean = replayed.iter().all(|one| one.summary.found.is_empty());
     // A violation outweighs a file that could not be read, which is said all the same.
     if !clean {
@@ -101,12 +104,11 @@ fn print(one: &Replayed, budget: u64) -> Result<(), String> {
     let density = one.recording.milli_bytes_per_token;
     let source = if one.recording.calibrated { "from the recorded usage" } else { "assumed, the recorded usage says nothing" };
     line(&format!(
-        "{}: {} entries, budget {} tokens, {}.{:02} bytes a token ({source})",
+        "{}: {} entries, budget {} tokens, {} bytes a token ({source})",
         one.name,
         one.recording.entries.len(),
         table::thousands(budget),
-        density / 1_000,
-        density / 10 % 100
+        table::fixed(density, 3, 2)
     ))?;
     for notice in one.recording.notices.iter().take(NOTICES) {
         line(&format!("  {notice}"))?;
@@ -143,7 +145,8 @@ fn sums(replayed: &[Replayed]) -> Summary {
 }
 
 /// One object with the sums, and the files one by one.
-fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64) -> Value {
+fn as_json(replayed: &[Replayed], refused: &[String], arguments: &Arguments, seconds: f64) -> Value {
+    let budget = arguments.budget;
     let mut violations = Vec::new();
     let mut files = Vec::new();
     for one in replayed {
@@ -168,5 +171,6 @@ fn as_json(replayed: &[Replayed], refused: &[String], budget: u64, seconds: f64)
     value["violations"] = json!(violations);
     value["refused"] = json!(refused);
     value["budget"] = json!(budget);
+    value["busy"] = json!(arguments.busy);
     value
 }

@@ -1,13 +1,16 @@
 //! `cargo xtask sim` and `cargo xtask trace`: seeds through arms, a table, and where something broke the way back to it.
 
-use crate::screen::line;
+use crate::screen::{Json, line};
 use crate::table;
 use fold_invariants::owed::Arm;
 use fold_models::agent::{Plan, Profile, draw};
+use fold_runtime::journal::Digest;
 use fold_sim::report::Run;
 use fold_sim::run::{Found, Summary, plan, seed, smallest, trace};
 use fold_sim::sabotage::Sabotage;
 use fold_sim::world::Options;
+use serde::Serialize;
+use serde_json::json;
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -29,7 +32,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
     arm: Vec<Arm>,
     /// Sessions at a time; all cores by default.
-    #[arg(long)]
+    #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
@@ -52,6 +55,11 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     if range.is_empty() { Err(wrong()) } else { Ok(range) }
 }
 
+fn jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| *jobs > 0);
+    jobs.ok_or_else(|| "give a number from 1 up; without --jobs every core has a session".to_owned())
+}
+
 /// How many seeds a profile is run over unless told otherwise.
 fn usual(profile: Profile) -> Range<u64> {
     0..match profile {
@@ -69,29 +77,38 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
+    let report = Json::at(arguments.json.as_deref(), arguments.plan.as_slice())?;
     if let Some(file) = &arguments.plan {
-        return stored(file, &arms, options, arguments.json.as_deref());
+        return stored(file, &arms, options, report);
     }
     let seeds = arguments.seeds.clone().unwrap_or_else(|| usual(arguments.profile));
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
-    let planted = sabotage_flag(options);
-    line(&format!("seeds {}..{} of profile {}, arms {}{planted}", seeds.start, seeds.end, arguments.profile.name(), names.join(", ")))?;
-    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let (profile, flag) = (arguments.profile.name(), sabotage_flag(options));
+    line(&format!("seeds {}..{} of profile {profile}, arms {}{flag}", seeds.start, seeds.end, names.join(", ")))?;
+    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let (seconds, summary) = crate::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
-    table::print(&summary, arguments.profile, seconds, seeds == usual(arguments.profile) && arms == Arm::ALL)?;
+    // Only the profile that draws everything should have taken every path.
+    let full = arguments.profile == Profile::Swarm && seeds == usual(arguments.profile) && arms == Arm::ALL;
+    table::print(&summary, arguments.profile, seconds, full)?;
     let reproduce = |found: &Found| reproduce(arguments.profile, found, options);
+    let mut plans = Vec::new();
     for (index, found) in summary.found.iter().enumerate() {
         tell(found, &reproduce(found))?;
         if index == SHRUNK {
             line("  (plans of further violations are not shrunk; their seeds show them again)")?;
         }
-        if index < SHRUNK {
-            shrink(draw(arguments.profile, found.seed), found, options, arguments.shrink)?;
-        }
+        let kept = (index < SHRUNK).then(|| shrink(draw(arguments.profile, found.seed), found, options, arguments.shrink));
+        plans.push(kept.transpose()?);
     }
-    let seeds = serde_json::json!({ "from": seeds.start, "to": seeds.end });
-    crate::screen::report(arguments.json.as_deref(), &table::json(&summary, "seeds", seeds, seconds, &reproduce))?;
+    let seeds = json!({ "from": seeds.start, "to": seeds.end });
+    let mut value = table::json(&summary, "seeds", seeds, seconds, &reproduce);
+    value["profile"] = json!(arguments.profile.name());
+    value["sabotage"] = json!(planted(options));
+    for (violation, plan) in value["violations"].as_array_mut().into_iter().flatten().zip(plans) {
+        violation["plan"] = json!(plan);
+    }
+    report.write(&value)?;
     Ok(summary.found.is_empty())
 }
 
@@ -104,7 +121,7 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
     let total = seeds.end - seeds.start;
     // Sessions share nothing, so only whole ones are spread over threads.
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
+        for _ in 0..total.min(jobs as u64) {
             scope.spawn(|| {
                 // The end of the range is never passed, however near to the largest number it is.
                 let take = |at: u64| (at < seeds.end).then(|| at + 1);
@@ -147,14 +164,24 @@ fn progress(done: u64, total: u64) {
     }
 }
 
+/// The name of the planted bug.
+fn planted(options: Options) -> Option<&'static str> {
+    let known = options.sabotage.and_then(|sabotage| Sabotage::ALL.into_iter().find(|(known, _)| *known == sabotage));
+    known.map(|(_, name)| name)
+}
+
 fn sabotage_flag(options: Options) -> String {
-    let name = options.sabotage.and_then(|sabotage| Sabotage::ALL.into_iter().find(|(known, _)| *known == sabotage));
-    name.map_or(String::new(), |(_, name)| format!(" --sabotage {name}"))
+    planted(options).map_or(String::new(), |name| format!(" --sabotage {name}"))
 }
 
 fn reproduce(profile: Profile, found: &Found, options: Options) -> String {
     let (seed, arm) = (found.seed, found.violation.arm);
     format!("cargo xtask sim --profile {} --seeds {seed}..{} --arm {arm}{}", profile.name(), seed + 1, sabotage_flag(options))
+}
+
+/// The same of a stored plan.
+fn reproduce_plan(file: &Path, found: &Found, options: Options) -> String {
+    format!("cargo xtask sim --plan {} --arm {}{}", file.display(), found.violation.arm, sabotage_flag(options))
 }
 
 fn tell(found: &Found, reproduce: &str) -> Result<(), String> {
@@ -165,23 +192,31 @@ fn tell(found: &Found, reproduce: &str) -> Result<(), String> {
     line(&format!("  again:    {reproduce}"))
 }
 
-fn shrink(plan: Plan, found: &Found, options: Options, tries: usize) -> Result<(), String> {
-    let operations = plan.ops.len();
+/// A plan that was stored.
+#[derive(Serialize)]
+struct Stored {
+    file: PathBuf,
+    operations: usize,
+    operations_before: usize,
+}
+
+/// Stores the smallest plan that breaks the same invariant, or with no tries the plan itself. The beginning of its own digest is in its
+/// name: no plan takes the place of another.
+fn shrink(plan: Plan, found: &Found, options: Options, tries: usize) -> Result<Stored, String> {
+    let operations_before = plan.ops.len();
     let small = smallest(plan, &found.violation, options, tries);
-    let folder = Path::new("target/sim");
-    let file = folder.join(format!("{}-{}.json", found.violation.invariant, found.seed));
     let text = serde_json::to_string_pretty(&small).map_err(|error| format!("a plan could not be written: {error}"))?;
+    let sabotage = planted(options).map_or(String::new(), |name| format!("-{name}"));
+    let digest = Digest::of(text.as_bytes()).to_string();
+    let folder = Path::new("target/sim");
+    let file = folder.join(format!("{}-{}{sabotage}-{}.json", found.violation.invariant, found.seed, &digest[..8]));
     std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&file, text))
         .map_err(|error| format!("{} could not be written: {error}", file.display()))?;
-    line(&format!(
-        "  shrunk:   {operations} operations to {}, in {}; cargo xtask sim --plan {} --arm {}{}",
-        small.ops.len(),
-        file.display(),
-        file.display(),
-        found.violation.arm,
-        sabotage_flag(options)
-    ))
+    let how = if tries == 0 { "stored:   " } else { "shrunk:   " };
+    let to = if tries == 0 { String::new() } else { format!(" to {}", small.ops.len()) };
+    line(&format!("  {how}{operations_before} operations{to}, in {}; {}", file.display(), reproduce_plan(&file, found, options)))?;
+    Ok(Stored { file, operations: small.ops.len(), operations_before })
 }
 
 fn read(file: &Path) -> Result<Plan, String> {
@@ -190,17 +225,28 @@ fn read(file: &Path) -> Result<Plan, String> {
 }
 
 /// A stored plan: the whole table, and every step of the fold arm where it breaks.
-fn stored(file: &Path, arms: &[Arm], options: Options, json: Option<&Path>) -> Result<bool, String> {
+fn stored(file: &Path, arms: &[Arm], options: Options, report: Json<'_>) -> Result<bool, String> {
     let stored = read(file)?;
-    line(&format!("plan {} of seed {}, {} operations", file.display(), stored.seed, stored.ops.len()))?;
+    line(&format!(
+        "plan {} of seed {} of profile {}, {} operations{}",
+        file.display(),
+        stored.seed,
+        stored.profile.name(),
+        stored.ops.len(),
+        sabotage_flag(options)
+    ))?;
     let (seconds, runs) = crate::screen::timed(|| plan(&stored, arms, options));
     let mut summary = Summary::default();
     summary.add(stored.seed, runs?);
     table::print(&summary, stored.profile, seconds, false)?;
-    let reproduce = |found: &Found| format!("cargo xtask sim --plan {} --arm {}{}", file.display(), found.violation.arm, sabotage_flag(options));
+    let reproduce = |found: &Found| reproduce_plan(file, found, options);
     summary.found.iter().try_for_each(|found| tell(found, &reproduce(found)))?;
-    let name = serde_json::json!(file.display().to_string());
-    crate::screen::report(json, &table::json(&summary, "plan", name, seconds, &reproduce))?;
+    let mut value = table::json(&summary, "plan", json!(file.display().to_string()), seconds, &reproduce);
+    value["profile"] = json!(stored.profile.name());
+    value["seed"] = json!(stored.seed);
+    value["operations"] = json!(stored.ops.len());
+    value["sabotage"] = json!(planted(options));
+    report.write(&value)?;
     Ok(summary.found.is_empty())
 }
 
@@ -231,15 +277,18 @@ pub struct TraceArguments {
 
 /// One session step by step.
 pub fn trace_one(arguments: &TraceArguments) -> Result<bool, String> {
-    let plan = match (&arguments.plan, arguments.seed) {
-        (Some(file), _) => read(file)?,
-        (None, seed) => draw(arguments.profile, seed.unwrap_or_default()),
+    let report = Json::at(arguments.json.as_deref(), arguments.plan.as_slice())?;
+    let (plan, from) = match (&arguments.plan, arguments.seed) {
+        (Some(file), _) => (read(file)?, format!("plan {} of ", file.display())),
+        (None, seed) => (draw(arguments.profile, seed.unwrap_or_default()), String::new()),
     };
+    let options = Options { sabotage: arguments.sabotage, ..Options::default() };
     line(&format!(
-        "seed {} of profile {}, arm {}: window {} tokens, overhead {}, settings {}",
+        "{from}seed {} of profile {}, arm {}{}: window {} tokens, overhead {}, settings {}",
         plan.seed,
         plan.profile.name(),
         arguments.arm.name(),
+        sabotage_flag(options),
         plan.window,
         plan.world.overhead_tokens,
         plan.settings
@@ -249,17 +298,30 @@ pub fn trace_one(arguments: &TraceArguments) -> Result<bool, String> {
     if let Some(at) = arguments.at.filter(|at| *at > last) {
         return Err(format!("--at {at} is behind the end of the session, which is operation {last}"));
     }
-    line(
-        "tokens: the true count, overhead included; estimate: the runtime's, with its margin; cached and fresh: of this step's request; dollars: so far",
-    )?;
     table::steps(&steps, arguments.at)?;
-    if let Some(violation) = &run.violation {
-        let found = Found { seed: plan.seed, violation: violation.clone() };
-        tell(&found, &reproduce(plan.profile, &found, Options { sabotage: arguments.sabotage, ..Options::default() }))?;
+    let mut violation = json!(run.violation);
+    if let Some(broken) = &run.violation {
+        let found = Found { seed: plan.seed, violation: broken.clone() };
+        let again = match &arguments.plan {
+            Some(file) => reproduce_plan(file, &found, options),
+            None => reproduce(plan.profile, &found, options),
+        };
+        tell(&found, &again)?;
+        violation["reproduce"] = json!(again);
     }
-    crate::screen::report(
-        arguments.json.as_deref(),
-        &serde_json::json!({ "schema": 1, "seed": plan.seed, "arm": arguments.arm.name(), "steps": steps, "violation": run.violation, "digest": run.digest }),
-    )?;
+    report.write(&json!({
+        "schema": 1,
+        "plan": arguments.plan,
+        "seed": plan.seed,
+        "profile": plan.profile.name(),
+        "arm": arguments.arm.name(),
+        "sabotage": planted(options),
+        "window": plan.window,
+        "overhead": plan.world.overhead_tokens,
+        "settings": plan.settings,
+        "steps": steps,
+        "violation": violation,
+        "digest": run.digest,
+    }))?;
     Ok(run.violation.is_none())
 }

@@ -37,7 +37,7 @@ fn a_clean_run_exits_0_names_its_seeds_first_and_writes_what_the_screen_shows() 
     for field in ["requests", "fresh", "cached", "output", "dollars", "rewrites", "peak", "folds_recovered"] {
         assert!(!report["arms"]["fold"][field].is_null(), "{field} is missing");
     }
-    assert_eq!(report["sessions"], 12);
+    assert_eq!((&report["sessions"], &report["profile"], &report["sabotage"]), (&12.into(), &"swarm".into(), &Value::Null));
     assert!(screen(&output).contains(report["digest"].as_str().expect("a digest")));
 }
 
@@ -62,12 +62,121 @@ fn a_violation_exits_42_says_how_to_see_it_again_and_stores_a_shrunk_plan_that_f
     let text = screen(&output);
     assert!(text.contains("VIOLATION of lossless by fold, seed 3"), "{text}");
     assert!(text.contains("cargo xtask sim --profile steady --seeds 3..4 --arm fold --sabotage wrong-digest"), "{text}");
-    assert_eq!(json(&folder, "out.json")["violations"][0]["invariant"], "lossless");
-    let plan = "target/sim/lossless-3.json";
+    let report = json(&folder, "out.json");
+    assert_eq!((&report["violations"][0]["invariant"], &report["sabotage"]), (&"lossless".into(), &"wrong-digest".into()));
+    let stored = &report["violations"][0]["plan"];
+    assert!(stored["operations"].as_u64() < stored["operations_before"].as_u64(), "{stored}");
+    let plan = stored["file"].as_str().expect("the path of the shrunk plan");
+    assert!(text.contains(plan) && plan.starts_with("target/sim/lossless-3-wrong-digest-"), "{plan}: {text}");
     let again = xtask(&folder, &[&["sim", "--plan", plan], &sabotage[..]].concat());
     assert_eq!(again.status.code(), Some(42), "{}", screen(&again));
     let healed = xtask(&folder, &["sim", "--plan", plan, "--arm", "fold"]);
     assert_eq!(healed.status.code(), Some(0), "{}", screen(&healed));
+}
+
+#[test]
+fn no_stored_plan_takes_the_place_of_another() {
+    let folder = folder("stored");
+    let run = |tries: &str| {
+        let arguments = ["sim", "--profile", "steady", "--seeds", "3..4", "--arm", "fold", "--sabotage", "wrong-digest", "--json", "out.json"];
+        assert_eq!(xtask(&folder, &[&arguments[..], &["--shrink", tries]].concat()).status.code(), Some(42));
+        folder.join(json(&folder, "out.json")["violations"][0]["plan"]["file"].as_str().expect("a path"))
+    };
+    let shrunk = run("20");
+    let before = std::fs::read(&shrunk).expect("a plan");
+    let whole = run("0");
+    assert_ne!(shrunk, whole);
+    assert_eq!(std::fs::read(&shrunk).expect("a plan"), before);
+    assert!(std::fs::read(&whole).expect("a plan").len() > before.len());
+}
+
+#[test]
+fn a_trace_of_a_stored_plan_names_that_plan_and_writes_what_it_ran_under() {
+    let folder = folder("traced");
+    let sabotage = ["--sabotage", "wrong-digest", "--arm", "fold"];
+    xtask(&folder, &[&["sim", "--profile", "steady", "--seeds", "3..4", "--shrink", "20", "--json", "out.json"], &sabotage[..]].concat());
+    let plan = json(&folder, "out.json")["violations"][0]["plan"]["file"].as_str().expect("a path").to_owned();
+    let output = xtask(&folder, &[&["trace", "--plan", &plan, "--json", "out.json"], &sabotage[..]].concat());
+    assert_eq!(output.status.code(), Some(42), "{}", screen(&output));
+    let again = format!("cargo xtask sim --plan {plan} --arm fold --sabotage wrong-digest");
+    assert!(screen(&output).contains(&format!("again:    {again}")), "{}", screen(&output));
+    let report = json(&folder, "out.json");
+    for (field, value) in [("plan", &*plan), ("profile", "steady"), ("arm", "fold"), ("sabotage", "wrong-digest")] {
+        assert_eq!(report[field], value, "{field}");
+    }
+    assert!(report["window"].is_u64() && report["overhead"].is_u64() && report["settings"].is_object(), "{report:#}");
+    assert_eq!(report["violation"]["reproduce"], again);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_work_starts() {
+    let folder = folder("unwritable");
+    std::fs::create_dir(folder.join("folder")).expect("a folder");
+    for path in ["nowhere/out.json", "folder", "new/"] {
+        let output = xtask(&folder, &["sim", "--seeds", "0..4", "--json", path]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{path}: {}", screen(&output));
+        assert!(screen(&output).contains(&format!("--json {path} cannot be written")), "{}", screen(&output));
+    }
+}
+
+#[test]
+fn a_report_is_replaced_whole_or_not_at_all_and_no_session_is_written_over() {
+    let folder = folder("replaced");
+    let files = || std::fs::read_dir(&folder).expect("a folder").count();
+    std::fs::write(folder.join("out.json"), "of before").expect("written");
+    assert_eq!(xtask(&folder, &["sim", "--plan", "nowhere.json", "--json", "out.json"]).status.code(), Some(1));
+    assert_eq!((std::fs::read_to_string(folder.join("out.json")).expect("a file").as_str(), files()), ("of before", 1));
+    assert_eq!(xtask(&folder, &["sim", "--seeds", "0..1", "--json", "out.json"]).status.code(), Some(0));
+    assert_eq!((json(&folder, "out.json")["sessions"].as_u64(), files()), (Some(3), 1));
+    let session = HEADER.to_owned() + "{\"type\":\"message\",\"id\":\"a\",\"message\":{\"role\":\"user\",\"content\":\"x\"}}\n";
+    std::fs::write(folder.join("session.jsonl"), &session).expect("written");
+    for command in ["replay", "inspect"] {
+        let output = xtask(&folder, &[command, "session.jsonl", "--json", "./session.jsonl"]);
+        assert_eq!(output.status.code(), Some(1), "{}", screen(&output));
+        assert!(screen(&output).contains("a file that is read here"), "{}", screen(&output));
+        assert_eq!(std::fs::read_to_string(folder.join("session.jsonl")).expect("a file"), session);
+    }
+}
+
+#[test]
+fn a_replay_that_stops_says_what_room_the_window_keeps() {
+    let folder = folder("full");
+    let user = r#"{"role":"user","content":"go on"}"#;
+    // No later answer has made it finished work, so that nothing may fold it.
+    let answer = format!(r#"{{"role":"assistant","stopReason":"stop","content":[{{"type":"text","text":"{}"}}]}}"#, "word ".repeat(14_000));
+    let mut file = HEADER.to_owned();
+    for (at, message) in [user, &answer, user, &answer].into_iter().enumerate() {
+        let parent = if at == 0 { "null".to_owned() } else { format!("\"m{}\"", at - 1) };
+        file += &format!("{{\"type\":\"message\",\"id\":\"m{at}\",\"parentId\":{parent},\"message\":{message}}}\n");
+    }
+    std::fs::write(folder.join("full.jsonl"), &file).expect("written");
+    let output = xtask(&folder, &["replay", "full.jsonl", "--budget", "20000", "--arm", "fold"]);
+    let text = screen(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("fold stopped: request 2 would hold about "), "{text}");
+    assert!(text.contains("where 17000 may leave: the window of 20000 keeps 2000 for an answer and 1000 for the estimate's error"), "{text}");
+}
+
+#[test]
+fn inspect_names_fold_records_that_do_not_count_and_says_why() {
+    let folder = folder("uncounted");
+    let record = |id: &str, parent: &str, data: &str| {
+        format!("{{\"type\":\"custom\",\"id\":\"{id}\",\"parentId\":\"{parent}\",\"customType\":\"pi-fold.commit\",\"data\":{data}}}\n")
+    };
+    let mut file = HEADER.to_owned();
+    file += "{\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"x\"}}\n";
+    file += &record("counts", "a", r#"{"v":1,"trigger":"recovery","brief_version":1,"bound":100,"folds":[],"edits":[]}"#);
+    file += &record("newer", "counts", r#"{"v":2,"folds":[],"edits":[]}"#);
+    file += &record("opens", "newer", r#"{"v":1,"trigger":"expand","folds":[],"edits":[],"opens":["f_0123456789ab"]}"#);
+    std::fs::write(folder.join("session.jsonl"), &file).expect("written");
+    let output = xtask(&folder, &["inspect", "session.jsonl", "--json", "out.json"]);
+    let text = screen(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("the fold record newer does not count") && text.contains("the fold record opens does not count"), "{text}");
+    assert!(!text.contains("record counts"), "{text}");
+    let uncounted = &json(&folder, "out.json")["files"][0]["uncounted"];
+    assert_eq!(uncounted.as_array().map(Vec::len), Some(2));
+    assert!(uncounted[1]["why"].as_str().expect("a reason").contains("opens, closes or dissolves"), "{uncounted}");
 }
 
 #[test]
@@ -100,7 +209,9 @@ fn bad_input_is_refused_by_name_with_exit_1() {
         (["sim", "--profile", "swam"], "there is no profile"),
         (["sim", "--arm", "fould"], "there is no arm"),
         (["sim", "--plan", "nowhere.json"], "could not be read"),
-        (["replay", "--budget", "x"], "invalid"),
+        (["sim", "--jobs", "0"], "a number from 1 up"),
+        (["replay", "--budget", "20k"], "a whole number of tokens, such as 60000"),
+        (["replay", "--budget", "9999"], "at least 10000"),
     ] {
         let output = xtask(&folder, &arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", screen(&output));

@@ -98,6 +98,8 @@ pub struct Session {
     retried: bool,
     /// Why nothing is done unasked. No journal tells; a session that is opened again does not know it.
     suspended: Option<String>,
+    /// Records that do not count, and why.
+    uncounted: Vec<(usize, &'static str)>,
 }
 
 impl Session {
@@ -133,6 +135,7 @@ impl Session {
             failed: false,
             retried: false,
             suspended: None,
+            uncounted: Vec::new(),
         };
         for entry in branch {
             session.observe(entry);
@@ -311,12 +314,21 @@ impl Session {
     }
 
     fn record(&mut self, position: usize, entry: &Entry) {
-        let Some(record) = Record::parse(entry) else { return };
-        let Some(folds) = record.folds(&self.context, &self.lattice, &self.digests) else { return };
+        if let Err(why) = self.counted(position, entry) {
+            self.uncounted.push((position, why));
+        }
+    }
+
+    /// Does what a record says; nothing of it, and why, where it does not count.
+    fn counted(&mut self, position: usize, entry: &Entry) -> Result<(), &'static str> {
+        let record = Record::parse(entry).ok_or("it does not read as one, or a fold in it is not called by what it lists")?;
+        let folds = record
+            .folds(&self.context, &self.lattice, &self.digests)
+            .ok_or("what a fold in it names is not finished work on the branch before it, or is another fold's already")?;
         let changed = if record.changes.any() {
             let mut lattice = self.lattice.clone();
             folds.iter().for_each(|(fold, units, _)| lattice.insert(fold.clone(), units.iter().copied()));
-            let Some(()) = lattice.apply(&record.changes, &self.context) else { return };
+            lattice.apply(&record.changes, &self.context).ok_or("a fold that it opens, closes or dissolves cannot be at that place")?;
             Some(lattice)
         } else {
             None
@@ -363,6 +375,7 @@ impl Session {
             self.suspended = None;
         }
         self.retried |= record.trigger == Trigger::Overflow.name();
+        Ok(())
     }
 
     /// What a record promises is shown from its place on, whether its edit is there yet or not.

@@ -31,6 +31,11 @@ impl Session {
         &self.misses.told
     }
 
+    /// Commit records on the branch that do not count, by the entry's id, and why: their edits stand as anybody's.
+    pub fn uncounted(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.uncounted.iter().map(|&(at, why)| (self.context.entries[at].id(), why))
+    }
+
     /// What a person may want to know. Walks the branch.
     pub fn status(&self, clock: &dyn Clock, cache: &dyn PrefixCache) -> Status {
         let now = clock.now_ms();

@@ -66,7 +66,7 @@ enum Event {
 }
 
 /// A step as a person can read it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Step {
     /// The operation, counted from 0, and its name.
     pub op: usize,

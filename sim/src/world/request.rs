@@ -35,7 +35,7 @@ impl World<'_> {
             self.last_read = (0, 0);
             self.note = format!("{}refused: {tokens} tokens; ", self.note);
             if !self.recover_from(&overflow.to_string(), again == 0)? {
-                self.explain(tokens);
+                self.explain(format!("{tokens} tokens in a window of {}", self.model.context_window));
                 self.stopped += 1;
                 if self.arm != Arm::Fold || self.recorded || self.stopped > 2 {
                     self.stop("the window is full")?;
@@ -107,7 +107,7 @@ impl World<'_> {
         };
         self.probes.hit("request stopped by the fence");
         self.note = format!("{}not sent: about {} tokens; ", self.note, refused.estimate);
-        self.explain(refused.estimate);
+        self.explain(self.without_room(&refused));
         self.stopped += 1;
         // A person tries again, takes another model or goes back; nobody tries for ever.
         if self.recorded || self.stopped > 2 {
@@ -375,14 +375,23 @@ impl World<'_> {
         }
     }
 
-    /// What a refused request holds, for a person.
-    pub(super) fn explain(&mut self, tokens: u64) {
+    /// What a request holds, and the room that the fence leaves it.
+    fn without_room(&self, refused: &OverFence) -> String {
+        let OverFence { estimate, margin, budget, window, .. } = *refused;
+        let answer = self.session.as_ref().map_or(0, |session| session.band().answer_room());
+        let room = window.saturating_sub(answer + margin).min(budget);
+        format!(
+            "about {estimate} tokens where {room} may leave: the window of {window} keeps {answer} for an answer and {margin} for the estimate's error"
+        )
+    }
+
+    /// Why the request, which would hold so much, could not leave, for a person.
+    fn explain(&mut self, held: String) {
         let largest = self.host.window().iter().max_by_key(|shown| shown.tokens);
         let what = largest.map_or(String::new(), |shown| format!("; the largest entry in it is {} with {} tokens", shown.source.id(), shown.tokens));
         self.explained = Some(format!(
-            "request {} would hold {tokens} tokens in a window of {}{}{what}. A larger --budget replays further",
+            "request {} would hold {held}{}{what}. A larger --budget replays further",
             self.report.totals.requests + 1,
-            self.model.context_window,
             match self.arm {
                 Arm::Fold => ", and nothing ripe makes room",
                 Arm::None => ", and this arm makes no room",
