@@ -106,6 +106,8 @@ pub(crate) struct Known {
     pub(crate) parent: Option<String>,
     pub(crate) depth: u32,
     pub(crate) name: Digest,
+    /// Characters that a brief of it may have: what the record says that made it.
+    pub(crate) bound: usize,
     /// Bytes of its placeholder, once it was seen.
     pub(crate) placeholder: Option<u64>,
     /// The brief that somebody supplied for it.
@@ -147,7 +149,7 @@ impl Folds {
             let Some(record) = Record::of(entry) else { continue };
             folds.compacted(&branch[..at], position, &mut Probes::default());
             for fold in &record.folds {
-                let _ = folds.take(fold, branch, position, &mut Probes::default());
+                let _ = folds.take((fold, record.bound().unwrap_or(0)), branch, position, &mut Probes::default());
             }
             folds.turn(&record, at);
             folds.remember(&record, position);
@@ -180,7 +182,7 @@ impl Folds {
         choices.held(self, commit, &record, position, probes)?;
         let before: BTreeMap<usize, String> = self.shown().map(|(id, known)| (known.carrier, id.to_owned())).collect();
         for fold in &record.folds {
-            self.take(fold, branch, position, probes)?;
+            self.take((fold, record.bound().unwrap_or(0)), branch, position, probes)?;
             choices.supplied(fold, probes)?;
         }
         let made: BTreeSet<&str> = record.folds.iter().map(|fold| fold.id.as_str()).collect();
@@ -230,7 +232,7 @@ impl Folds {
     }
 
     /// One fold: its digests, its name, and that it takes nothing that another has.
-    fn take(&mut self, fold: &Written, branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
+    fn take(&mut self, (fold, bound): (&Written, usize), branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
         let id = &fold.id;
         let kind = fold.kind().ok_or_else(|| Broken::new("nesting", "a fold has one of three kinds", format!("{id} is a {}", fold.kind)))?;
         let mut parts = Vec::new();
@@ -291,6 +293,7 @@ impl Folds {
             parent: None,
             depth: depth + 1,
             name,
+            bound,
             placeholder: None,
             supplied: fold.brief.clone(),
             standing,
@@ -421,7 +424,7 @@ impl Folds {
                 probes.when("lost placeholder shown again", !made.contains(id.as_str()));
                 let block = content.blocks().last().and_then(|block| block.text()).unwrap_or_default().to_string_lossy();
                 let known = &self.known[id];
-                placeholder(&block, id, known, record.bound().unwrap_or(0), entry, self.source_bytes(known, branch))?;
+                placeholder(&block, id, known, entry, self.source_bytes(known, branch))?;
                 if matches!(entry.kind(), Kind::Message(Role::User)) {
                     kept_words(entry, content.raw())?;
                 }
@@ -657,7 +660,7 @@ pub(crate) fn kept_words(user: &Entry, replacement: &str) -> Result<(), Broken> 
 }
 
 /// A placeholder says what never has to change, within its bounds, and quotes whatever is not its own.
-pub(crate) fn placeholder(text: &str, id: &str, known: &Known, bound: usize, carrier: &Entry, source: Option<u64>) -> Result<(), Broken> {
+pub(crate) fn placeholder(text: &str, id: &str, known: &Known, carrier: &Entry, source: Option<u64>) -> Result<(), Broken> {
     let wrong = |invariant, expected: &str, seen: &str| Err(Broken::new(invariant, format!("placeholder of {id}: {expected}"), seen.to_owned()));
     if matches!(carrier.kind(), Kind::Message(Role::Assistant(_))) {
         return wrong("no_carrier", "never in an assistant message", carrier.id());
@@ -680,8 +683,8 @@ pub(crate) fn placeholder(text: &str, id: &str, known: &Known, bound: usize, car
         }
     }
     let brief: usize = inner.iter().map(|line| line.chars().count() + 1).sum::<usize>() - 1;
-    if brief > bound {
-        return wrong("bounded", &format!("a brief of at most {bound} characters"), &format!("{brief}"));
+    if brief > known.bound {
+        return wrong("bounded", &format!("a brief of at most {} characters", known.bound), &format!("{brief}"));
     }
     let bytes = inner.iter().map(|line| line.len() as u64 + 1).sum::<u64>() - 1;
     if source.is_some_and(|source| bytes > (source / 4).max(1)) {

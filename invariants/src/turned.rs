@@ -10,9 +10,6 @@ use fold_runtime::journal::{Entry, Kind, Role};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Characters that no brief exceeds, whatever the model.
-const LONGEST_BRIEF: usize = 2_000;
-
 /// What an entry is to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
@@ -305,7 +302,7 @@ impl Folds {
                     let content = commit.edits.iter().find(|(target, _)| *target == promise.target).and_then(|(_, content)| content.as_deref());
                     let text = text_of(content.unwrap_or("[]"));
                     let known = &self.known[id];
-                    placeholder(&text, id, known, LONGEST_BRIEF, &before[*at], self.source_bytes(known, before))?;
+                    placeholder(&text, id, known, &before[*at], self.source_bytes(known, before))?;
                     if is_user(&before[*at]) {
                         crate::commit::kept_words(&before[*at], showing(content.unwrap_or("[]")).content().raw())?;
                     }
