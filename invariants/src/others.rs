@@ -113,7 +113,8 @@ impl Choices {
         if !before.iter().any(decided) {
             return Choices { units: Vec::new(), decisions: Decisions::default(), withdrawn: BTreeSet::new(), ids: Vec::new() };
         }
-        let (units, records) = (units(before), crate::reference::history::History::of(before).records);
+        let units = units(before);
+        let records = crate::reference::history::History::of(before, &units).records;
         let mut decisions = Decisions::of(before, &units, &records, false);
         let withdrawn = decisions.withdrawn.clone();
         if matches!(record.trigger.as_str(), "fence" | "overflow") {

@@ -19,7 +19,7 @@ mod repairs;
 mod turns;
 pub(crate) mod walk;
 
-use crate::commit::showing;
+use crate::commit::{Record, showing};
 use decisions::Decisions;
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{BRIEF_VERSION, FoldKind, brief_bound};
@@ -31,6 +31,7 @@ use history::{History, Standing};
 use lattice::{Fold, State};
 use meter::Meter;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 pub use turns::{Asked, asked};
 use walk::{Unit, UnitKind};
 
@@ -98,7 +99,7 @@ type Edits = Vec<(usize, Shown)>;
 /// When the budget is too small for any decision; see [`Band::new`].
 pub fn decide(branch: &[Entry], settings: &Settings, window: u64, moment: Moment) -> Verdict {
     let band = Band::new(settings, window).expect("a budget worth managing");
-    let view = View::of(branch, settings, band, Meter::of(branch)).standing();
+    let view = View::of(branch, settings, band).standing();
     let decided = view.repairs().map_or_else(|| view.decided(moment), Ok);
     let mut edits = decided.as_ref().map_or_else(|_| view.unwritten.clone(), Plan::writes);
     let left = edits.len().saturating_sub(most_edits(moment, branch.len()));
@@ -126,7 +127,7 @@ pub fn decide_suspended(branch: &[Entry], settings: &Settings, window: u64, mome
         return decide(branch, settings, window, moment);
     }
     let band = Band::new(settings, window).expect("a budget worth managing");
-    match View::of(branch, settings, band, Meter::of(branch)).trigger(moment) {
+    match View::of(branch, settings, band).trigger(moment) {
         Err(None) => Verdict::Quiet,
         Ok(_) | Err(Some(_)) => Verdict::Deferred("suspended".into()),
     }
@@ -138,13 +139,13 @@ pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {
     // What stands on a branch depends on no setting and no model.
     let settings = Settings::default();
     let band = Band::new(&settings, 1_000_000).expect("a budget worth managing");
-    let view = View::of(branch, &settings, band, Meter::of(branch));
+    let view = View::of(branch, &settings, band);
     view.unwritten.into_iter().map(|(at, content)| (branch[at].id().to_owned(), content)).collect()
 }
 
 /// Entries that somebody else edited, by position: neither the host nor to carry out a promise.
 pub(crate) fn foreign(branch: &[Entry]) -> BTreeSet<usize> {
-    Meter::of(branch).foreign.into_keys().collect()
+    Meter::of(branch, &records(branch)).foreign.into_keys().collect()
 }
 
 /// Estimated tokens of the next request.
@@ -153,7 +154,12 @@ pub(crate) fn foreign(branch: &[Entry]) -> BTreeSet<usize> {
 /// When the budget is too small for any decision; see [`Band::new`].
 pub fn occupancy(branch: &[Entry], settings: &Settings, window: u64) -> u64 {
     Band::new(settings, window).expect("a budget worth managing");
-    Meter::of(branch).tokens()
+    Meter::of(branch, &records(branch)).tokens()
+}
+
+/// The records that count, by position.
+fn records(branch: &[Entry]) -> BTreeMap<usize, Record> {
+    History::of(branch, &walk::units(branch)).records
 }
 
 fn json(text: &str) -> String {
@@ -232,7 +238,10 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(branch: &'a [Entry], settings: &'a Settings, band: Band, meter: Meter) -> Self {
+    fn of(branch: &'a [Entry], settings: &'a Settings, band: Band) -> Self {
+        let units = walk::units(branch);
+        let history = History::of(branch, &units);
+        let meter = Meter::of(branch, &history.records);
         let places: BTreeMap<&str, usize> = branch.iter().enumerate().map(|(at, entry)| (entry.id(), at)).collect();
         let (mut context, mut shown) = (Vec::new(), BTreeMap::new());
         for projected in projection(branch) {
@@ -244,13 +253,11 @@ impl<'a> View<'a> {
             context.push(at);
             shown.insert(at, Shown { content, size: Size::of(&projected), clip: None });
         }
-        let units = walk::units(branch);
         let unit_of = units.iter().enumerate().flat_map(|(index, unit)| unit.entries.iter().map(move |at| (*at, index))).collect();
         let compaction = branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
         let newest_user = branch.iter().rposition(|entry| entry.kind() == &Kind::Message(Role::User));
         let weights = branch.iter().map(|entry| Size::of_original(entry).weight()).collect();
         let unwritten = Vec::new();
-        let history = History::of(branch);
         let decisions = Decisions::of(branch, &units, &history.records, false);
         let standing = State { shown: BTreeMap::new(), folds: Vec::new(), roots: Vec::new() };
         let mut view = View {
@@ -278,7 +285,7 @@ impl<'a> View<'a> {
 
     /// The same, but what was withdrawn and may still be is not: what a commit sees that cannot wait.
     fn released(&self) -> View<'a> {
-        let mut view = View::of(self.branch, self.settings, self.band, Meter::of(self.branch));
+        let mut view = View::of(self.branch, self.settings, self.band);
         view.decisions = Decisions::of(self.branch, &view.units, &view.history.records, true);
         view.standing()
     }
@@ -356,7 +363,7 @@ impl<'a> View<'a> {
         }
         let record = self.refolds(&closing);
         let branch = self.followed_by(&record);
-        let closed = View::of(&branch, self.settings, self.band, Meter::of(&branch)).standing();
+        let closed = View::of(&branch, self.settings, self.band).standing();
         let released = closed.released_for(trigger);
         let view = released.as_ref().unwrap_or(&closed);
         let refolded = closing.len();
@@ -457,7 +464,7 @@ impl<'a> View<'a> {
         }
         let hidden = start.folds.iter().filter(|fold| fold.standing != Standing::Dissolved).flat_map(|fold| fold.hides.iter().copied());
         let carries = |fold: &&Fold| matches!(fold.standing, Standing::Shown | Standing::Open(_));
-        let taken: BTreeSet<usize> = hidden.chain(start.folds.iter().filter(carries).map(|fold| fold.carrier)).collect();
+        let taken: BTreeSet<usize> = hidden.chain(start.folds.iter().map(Rc::as_ref).filter(carries).map(|fold| fold.carrier)).collect();
         for mark in self.marks(&self.claims(start), &taken) {
             let Some(next) = self.leaf(&leaves, &mark) else { continue };
             leaves = next;
@@ -532,7 +539,7 @@ impl<'a> View<'a> {
         self.settings.pre_commit_notice && matches!(moment, Moment::TurnEnd | Moment::Settling) && near && !told
     }
 
-    fn record(&self, trigger: &str, minted: &[Fold], edits: &[(usize, Shown)]) -> String {
+    fn record(&self, trigger: &str, minted: &[Rc<Fold>], edits: &[(usize, Shown)]) -> String {
         let folds: Vec<String> = minted.iter().map(|fold| self.fold_json(fold)).collect();
         let edits: Vec<String> = edits.iter().map(|(at, shown)| edit_json(self.branch[*at].id(), shown)).collect();
         format!(

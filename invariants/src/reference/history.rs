@@ -1,6 +1,6 @@
 //! What the records on a branch tell: which of them count, which folds they made, and how each fold stands by now.
 
-use super::walk::{self, Unit, UnitKind};
+use super::walk::{Unit, UnitKind};
 use crate::commit::{Record, Written};
 use fold_runtime::fold::FoldKind;
 use fold_runtime::journal::{Digest, Entry, Kind};
@@ -41,8 +41,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn of(branch: &[Entry]) -> Self {
-        let units = walk::units(branch);
+    pub(crate) fn of(branch: &[Entry], units: &[Unit]) -> Self {
         let unit_of: BTreeMap<usize, &Unit> = units.iter().flat_map(|unit| unit.entries.iter().map(move |at| (*at, unit))).collect();
         let mut history = History::default();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();

@@ -8,6 +8,7 @@ use fold_runtime::fold::{Bound, Child, FoldId, FoldKind, FoldName, brief, brief_
 use fold_runtime::journal::{Digest, Entry, Kind, Role};
 use fold_runtime::window::{IMAGE_TOKENS, Size};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// A fold, standing or new.
 #[derive(Clone)]
@@ -37,14 +38,15 @@ pub(super) struct Fold {
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) shown: BTreeMap<usize, Shown>,
-    pub(super) folds: Vec<Fold>,
+    /// Shared with the windows that were tried before.
+    pub(super) folds: Vec<Rc<Fold>>,
     pub(super) roots: Vec<usize>,
 }
 
 impl State {
     /// The folds whose placeholders are shown: roots, and those in open folds.
     pub(super) fn shown_folds(&self) -> impl Iterator<Item = &Fold> + Clone {
-        self.folds.iter().filter(|fold| fold.standing == Standing::Shown)
+        self.folds.iter().map(Rc::as_ref).filter(|fold| fold.standing == Standing::Shown)
     }
 }
 
@@ -57,10 +59,10 @@ impl View<'_> {
     /// The window before this commit, with the folds that the records on the branch tell of.
     pub(super) fn stand(&self) -> State {
         let written = self.history.records.values().flat_map(|record| record.folds.iter().map(move |fold| (record.bound(), fold)));
-        let mut folds: Vec<Fold> = Vec::new();
+        let mut folds: Vec<Rc<Fold>> = Vec::new();
         for (told, (bound, fold)) in self.history.folds.iter().zip(written) {
             let made = self.recorded(&folds, told, fold, bound.unwrap_or_else(|| self.bound()));
-            folds.push(made);
+            folds.push(Rc::new(made));
         }
         let mut state = State { shown: BTreeMap::new(), roots: Vec::new(), folds };
         self.find_roots(&mut state);
@@ -68,7 +70,7 @@ impl View<'_> {
     }
 
     /// A fold of a record that counts. It keeps the name it was given, whatever became of its originals.
-    fn recorded(&self, folds: &[Fold], told: &Told, fold: &Written, bound: usize) -> Fold {
+    fn recorded(&self, folds: &[Rc<Fold>], told: &Told, fold: &Written, bound: usize) -> Fold {
         let name = fold.name().expect("called by what it lists");
         let kind = fold.kind().expect("of a known kind");
         let made = self.mint(folds, kind, told.carrier, told.parts.clone(), (told.children.clone(), bound, fold.brief.clone()));
@@ -77,13 +79,13 @@ impl View<'_> {
     }
 
     /// A new leaf of these units. What was supplied for them is what it says.
-    pub(super) fn mint_leaf(&self, known: &[Fold], kind: FoldKind, carrier: usize, parts: Vec<usize>, units: &[usize]) -> Fold {
+    pub(super) fn mint_leaf(&self, known: &[Rc<Fold>], kind: FoldKind, carrier: usize, parts: Vec<usize>, units: &[usize]) -> Fold {
         self.mint(known, kind, carrier, parts, (Vec::new(), self.bound(), self.supplied(units)))
     }
 
     /// Names a fold among `known` ones and writes its placeholder, given its children, the characters of its brief, and the brief if
     /// somebody supplied one.
-    fn mint(&self, known: &[Fold], kind: FoldKind, carrier: usize, parts: Vec<usize>, rest: (Vec<usize>, usize, Option<String>)) -> Fold {
+    fn mint(&self, known: &[Rc<Fold>], kind: FoldKind, carrier: usize, parts: Vec<usize>, rest: (Vec<usize>, usize, Option<String>)) -> Fold {
         let (children, bound, supplied) = rest;
         let mut units: BTreeSet<usize> = parts.iter().map(|at| self.unit_of[at]).filter(|unit| self.units[*unit].kind.foldable()).collect();
         let mut hides: BTreeSet<usize> = parts.iter().copied().collect();
@@ -101,13 +103,13 @@ impl View<'_> {
     }
 
     /// The placeholder of a fold.
-    fn text(&self, known: &[Fold], fold: &Fold, bound: usize) -> String {
+    fn text(&self, known: &[Rc<Fold>], fold: &Fold, bound: usize) -> String {
         let words = fold.supplied.clone().unwrap_or_else(|| self.brief(known, &fold.parts, &fold.children, bound));
         let (first, last) = (fold.hides.first().expect("a fold hides something"), fold.hides.last().expect("a fold hides something"));
         placeholder(&fold.id, fold.kind, fold.hides.len(), self.branch[*first].id(), self.branch[*last].id(), &words)
     }
 
-    fn name(&self, known: &[Fold], kind: FoldKind, parts: &[usize], children: &[(String, Digest)]) -> (FoldId, Digest) {
+    fn name(&self, known: &[Rc<Fold>], kind: FoldKind, parts: &[usize], children: &[(String, Digest)]) -> (FoldId, Digest) {
         let parts = parts.iter().map(|at| (self.branch[*at].id(), self.branch[*at].digest()));
         let name = FoldName::of(kind, parts, children.iter().map(|(id, digest)| (id.as_str(), *digest)));
         let taken = |id: &FoldId| known.iter().any(|fold| fold.id == *id && fold.name != name.digest());
@@ -116,7 +118,7 @@ impl View<'_> {
     }
 
     /// What the placeholder says between its frame.
-    fn brief(&self, known: &[Fold], parts: &[usize], children: &[usize], bound: usize) -> String {
+    fn brief(&self, known: &[Rc<Fold>], parts: &[usize], children: &[usize], bound: usize) -> String {
         let entries: Vec<&Entry> = parts.iter().map(|at| &self.branch[*at]).collect();
         let hidden: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.kind() == &Kind::Message(Role::User)).collect();
         let own: u64 = parts.iter().map(|at| self.weight(*at)).sum();
@@ -133,7 +135,7 @@ impl View<'_> {
     }
 
     /// What a fold's first leaf is about.
-    fn gist(&self, known: &[Fold], fold: &Fold) -> String {
+    fn gist(&self, known: &[Rc<Fold>], fold: &Fold) -> String {
         match fold.children.first() {
             Some(first) => self.gist(known, &known[*first]),
             None => gist(&self.entries(&fold.units).iter().map(|at| &self.branch[*at]).collect::<Vec<&Entry>>()),
@@ -259,8 +261,8 @@ impl View<'_> {
     /// The window with a new fold whose parts are gone already; `None` where that weighs no less than before.
     fn adopt(&self, before: &State, mut next: State, fold: Fold) -> Option<State> {
         self.write(&mut next, &fold);
-        fold.children.iter().for_each(|child| next.folds[*child].standing = Standing::Closed);
-        next.folds.push(fold);
+        fold.children.iter().for_each(|child| Rc::make_mut(&mut next.folds[*child]).standing = Standing::Closed);
+        next.folds.push(Rc::new(fold));
         self.find_roots(&mut next);
         (self.shown_weight(&next) < self.shown_weight(before)).then_some(next)
     }
@@ -283,7 +285,7 @@ impl View<'_> {
 
     /// The window with these neighbouring roots under one parent, if they form a group and the parent makes it lighter.
     fn parent(&self, state: &State, group: &[usize]) -> Option<State> {
-        let children: Vec<&Fold> = group.iter().map(|root| &state.folds[*root]).collect();
+        let children: Vec<&Fold> = group.iter().map(|root| &*state.folds[*root]).collect();
         // Hidden user messages are parts, so they are claimed like the rest.
         let claimed =
             |fold: &Fold| self.entries(&fold.units).into_iter().chain(fold.hides.iter().copied()).chain([fold.carrier]).collect::<Vec<usize>>();

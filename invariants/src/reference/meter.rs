@@ -1,7 +1,6 @@
 //! Occupancy, read off the whole branch: one pass, one running sum for each term of the law.
 
-use super::history::History;
-use crate::commit::Promised;
+use crate::commit::{Promised, Record};
 use fold_runtime::journal::{Assistant, Digest, Entry, Kind, Role, StopReason};
 use fold_runtime::window::{Band, IMAGE_TOKENS, Rate, Size, projection};
 use std::collections::BTreeMap;
@@ -53,8 +52,9 @@ impl Promise {
 }
 
 impl Meter {
-    pub(super) fn of(branch: &[Entry]) -> Self {
-        let (mut meter, records) = (Meter::default(), History::of(branch).records);
+    /// Reads a branch with the records on it that count.
+    pub(super) fn of(branch: &[Entry], records: &BTreeMap<usize, Record>) -> Self {
+        let mut meter = Meter::default();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for (at, entry) in branch.iter().enumerate() {
             places.insert(entry.id(), at);

@@ -2,7 +2,6 @@
 
 use super::history::Standing;
 use super::lattice::Fold;
-use super::meter::Meter;
 use super::{Edits, Shown, View, edit_json, json};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::BRIEF_VERSION;
@@ -32,7 +31,7 @@ pub enum Asked<'a> {
 /// When the budget is too small for any decision; see [`Band::new`].
 pub fn asked(branch: &[Entry], settings: &Settings, window: u64, asked: Asked<'_>) -> Result<String, &'static str> {
     let band = Band::new(settings, window).expect("a budget worth managing");
-    let view = View::of(branch, settings, band, Meter::of(branch)).standing();
+    let view = View::of(branch, settings, band).standing();
     let (Asked::Expand(id) | Asked::Refold(id) | Asked::Dissolve(id)) = asked;
     let fold = view.history.newest(id).ok_or("unknown")?;
     match asked {
@@ -193,7 +192,7 @@ impl View<'_> {
         }
         let record = self.turned("expand", list, &[fold], &self.opened_up(fold));
         let branch = self.followed_by(&record);
-        let after = View::of(&branch, self.settings, self.band, Meter::of(&branch)).standing();
+        let after = View::of(&branch, self.settings, self.band).standing();
         if after.meter.tokens() >= self.band.max_target {
             return Err("too large");
         }
