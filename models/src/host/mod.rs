@@ -27,7 +27,6 @@ use ids::Ids;
 use line::{iso, quote};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::ops::Range;
 use std::sync::Arc;
 use window::{Tree, Window};
 
@@ -179,11 +178,10 @@ impl Host {
     /// If the fields are not JSON.
     pub fn append(&mut self, kind: &str, before: &str, after: &str) -> &Entry {
         let id = self.fresh_id();
-        self.write(&id, kind, before, after, None)
+        self.write(&id, kind, before, after)
     }
 
-    /// Writes an entry whose content, if it is known, stands in `after` at that place.
-    fn write(&mut self, id: &str, kind: &str, before: &str, after: &str, content: Option<Range<usize>>) -> &Entry {
+    fn write(&mut self, id: &str, kind: &str, before: &str, after: &str) -> &Entry {
         let comma = |fields: &str| if fields.is_empty() { "" } else { "," };
         let mut line = String::with_capacity(before.len() + after.len() + 128);
         let _ = write!(line, "{{\"type\":\"{kind}\"{}{before},\"id\":\"{id}\",\"parentId\":", comma(before));
@@ -192,11 +190,10 @@ impl Host {
             None => line.push_str("null"),
         }
         let _ = write!(line, ",\"timestamp\":\"{}\"{}", iso(self.now_ms), comma(after));
-        let content = content.map(|range| range.start + line.len()..range.end + line.len());
         line.push_str(after);
         line.push('}');
         let entry = Entry::parse(&line).unwrap_or_else(|error| panic!("the fields of an entry are JSON: {error}: {line}"));
-        self.take(&entry, content).expect("an entry with a fresh id follows the leaf");
+        self.take(&entry).expect("an entry with a fresh id follows the leaf");
         self.branch.last().expect("just appended")
     }
 
@@ -205,17 +202,17 @@ impl Host {
     /// # Errors
     /// A sentence when its id is taken or its parent is unknown.
     pub fn adopt(&mut self, entry: &Entry) -> Result<(), String> {
-        self.take(entry, None)
+        self.take(entry)
     }
 
-    fn take(&mut self, entry: &Entry, known: Option<Range<usize>>) -> Result<(), String> {
+    fn take(&mut self, entry: &Entry) -> Result<(), String> {
         let follows = entry.parent() == self.leaf().map(Entry::id);
         let at = self.place(entry)?;
         if follows {
             self.branch.push(entry.clone());
             self.path.push(at);
             let tree = Tree { journal: &self.journal, ids: &self.ids, depth: &self.depth };
-            self.window.append(&self.branch, at, tree, known, &self.model);
+            self.window.append(&self.branch, at, tree, &self.model);
         } else {
             self.settle(Some(at));
         }
@@ -226,13 +223,10 @@ impl Host {
     fn message(&mut self, fields: &str, content: &str, further: &str) -> &Entry {
         let mut after = String::with_capacity(fields.len() + content.len() + further.len() + 64);
         let _ = write!(after, "\"message\":{{{fields}\"content\":");
-        let start = after.len();
         after.push_str(content);
-        // Pi reads an empty list where there is null; such a content is looked for like any other.
-        let known = (content != "null").then_some(start..after.len());
         let _ = write!(after, "{further},\"timestamp\":{}}}", self.now_ms);
         let id = self.fresh_id();
-        self.write(&id, "message", "", &after, known)
+        self.write(&id, "message", "", &after)
     }
 
     /// A person's message; `content` is JSON, a string or blocks.
@@ -307,7 +301,7 @@ impl Host {
             quote(summary),
             quote(first_kept.unwrap_or(&id))
         );
-        self.write(&id, "compaction", "", &fields, None)
+        self.write(&id, "compaction", "", &fields)
     }
 
     fn fresh_id(&mut self) -> String {
@@ -365,19 +359,14 @@ impl Host {
                 let block = replacement.as_ref().is_some_and(|text| text.starts_with('"')) && self.entry(target).is_some_and(speaks_in_blocks);
                 let (open, close) = if block { ("[{\"type\":\"text\",\"text\":", "}]") } else { ("", "") };
                 let mut after = format!("\"targetId\":{},\"replacement\":", quote(target));
-                let mut known = None;
                 match replacement {
                     None => after.push_str("null"),
                     Some(content) => {
-                        after.push_str("{\"content\":");
-                        let start = after.len();
-                        after.extend([open, content, close]);
-                        known = Some(start..after.len());
-                        after.push('}');
+                        after.extend(["{\"content\":", open, content, close, "}"]);
                     }
                 }
                 let id = self.fresh_id();
-                self.write(&id, "context_edit", "", &after, known)
+                self.write(&id, "context_edit", "", &after)
             }
         }
     }

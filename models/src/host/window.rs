@@ -10,7 +10,6 @@ use crate::tokens::TokenModel;
 use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::window::{Projected, projection};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// What a request differs in from the one before it.
@@ -83,8 +82,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Takes the last entry of `branch`, which stands at `at` in the journal. Where its content is known it is not looked for.
-    pub(super) fn append(&mut self, branch: &[Entry], at: usize, tree: Tree<'_>, known: Option<Range<usize>>, model: &TokenModel) {
+    /// Takes the last entry of `branch`, which stands at `at` in the journal.
+    pub(super) fn append(&mut self, branch: &[Entry], at: usize, tree: Tree<'_>, model: &TokenModel) {
         let position = branch.len() - 1;
         let entry = &branch[position];
         match entry.kind() {
@@ -95,12 +94,12 @@ impl Window {
                     // What is written wins; whoever shows something over it says so again.
                     self.overlay.remove(&target);
                     self.edits.insert(target, at);
-                    self.edit(branch, target, at, known, model);
+                    self.edit(branch, target, at, model);
                 }
             }
             _ => {
-                if let Some((range, role)) = known.and_then(|range| Some((range, plain_role(entry)?))) {
-                    let said = Said::Content(&entry.line()[range]);
+                if let Some(role) = plain_role(entry) {
+                    let said = Said::Content(entry.content().raw());
                     let shown = self.keep(at, Shown::of(position, entry, None, role, said, model));
                     return self.put(self.shown.len(), shown);
                 }
@@ -124,7 +123,7 @@ impl Window {
     }
 
     /// The last entry of the branch, written at `at` in the journal, edits the entry at `target`.
-    fn edit(&mut self, branch: &[Entry], target: usize, at: usize, known: Option<Range<usize>>, model: &TokenModel) {
+    fn edit(&mut self, branch: &[Entry], target: usize, at: usize, model: &TokenModel) {
         if !self.holds(branch, target) {
             return;
         }
@@ -140,8 +139,8 @@ impl Window {
         }
         let shown = if omits {
             None
-        } else if let Some((range, role)) = known.and_then(|range| Some((range, plain_role(source)?))) {
-            let said = Said::Content(&edit.line()[range]);
+        } else if let (Some(content), Some(role)) = (edit.replacement(), plain_role(source)) {
+            let said = Said::Content(content.raw());
             Some(self.keep(at, Shown::of(target, source, Some(edit), role, said, model)))
         } else {
             let pair = [source.clone(), edit.clone()];
