@@ -37,6 +37,8 @@ impl Fault {
 pub struct MemoryStore {
     objects: BTreeMap<Digest, Vec<u8>>,
     fault: Option<Fault>,
+    /// Objects that were written, damaged or lost since somebody asked.
+    changed: BTreeSet<Digest>,
     /// Objects that the end of the process will tear or lose.
     unsynced: BTreeMap<Digest, Fault>,
 }
@@ -55,6 +57,7 @@ impl MemoryStore {
     /// The process ends and another opens the store: what was not synced is torn or lost. Tells which of both came to light.
     pub fn reopen(&mut self) -> BTreeSet<Fault> {
         let unsynced = std::mem::take(&mut self.unsynced);
+        self.changed.extend(unsynced.keys());
         for (digest, fault) in &unsynced {
             match (fault, self.objects.get_mut(digest)) {
                 (Fault::TornWrite, Some(bytes)) => {
@@ -76,17 +79,24 @@ impl MemoryStore {
             Some(byte) => *byte ^= 1,
             None => bytes.push(0),
         }
+        self.changed.insert(*digest);
         Some(*digest)
     }
 
     /// Changes the bytes kept under a digest; whether there were any.
     pub fn damage(&mut self, digest: Digest, how: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.changed.insert(digest);
         self.objects.get_mut(&digest).map(how).is_some()
     }
 
     /// Whether these bytes stand under a digest, whatever the disk says of it.
     pub fn holds(&self, digest: Digest, bytes: &[u8]) -> bool {
         self.objects.get(&digest).is_some_and(|kept| kept == bytes)
+    }
+
+    /// Objects that may not be what they were when this was asked last: nothing but these has to be looked at again.
+    pub fn changed(&mut self) -> BTreeSet<Digest> {
+        std::mem::take(&mut self.changed)
     }
 
     /// How many objects it keeps.
@@ -108,6 +118,7 @@ impl ObjectStore for MemoryStore {
             Some(Fault::ShortWrite) => &bytes[..bytes.len() / 2],
             _ => bytes,
         };
+        self.changed.insert(digest);
         self.objects.insert(digest, kept.to_vec());
         match self.fault {
             Some(fault @ (Fault::TornWrite | Fault::LostSync)) => self.unsynced.insert(digest, fault),
@@ -180,7 +191,9 @@ mod tests {
     #[test]
     fn rot_and_damage_are_given_back_as_they_are_for_the_reader_to_find() {
         let (mut store, digest, _) = written(None);
+        assert_eq!((store.changed(), store.changed()), (BTreeSet::from([digest]), BTreeSet::new()));
         assert_eq!(store.rot(7), Some(digest));
+        assert_eq!(store.changed(), BTreeSet::from([digest]));
         assert_eq!(store.get(digest), Ok(Some(b"fotr".to_vec())));
         assert!(store.damage(digest, |bytes| bytes.truncate(1)) && !store.holds(digest, b"four"));
         assert!(!store.damage(Digest::of(b"two"), Vec::clear));

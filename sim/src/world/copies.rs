@@ -64,9 +64,15 @@ impl World<'_> {
         if refused && fault.is_none() {
             return Err(Broken::new("durable", "a sound disk that keeps what it is given", format!("{} originals are left", saved.left)));
         }
+        // What was whole and has not been touched since is whole.
+        let changed = self.store.changed();
+        self.whole.retain(|digest| !changed.contains(digest));
         let branch = self.host.branch();
-        let missing =
-            |&at: &usize| !self.rotted.contains(&branch[at].digest()) && !self.store.holds(branch[at].digest(), branch[at].line().as_bytes());
+        let missing = |&at: &usize| {
+            let digest = branch[at].digest();
+            let whole = self.whole.contains(&digest) || self.store.holds(digest, branch[at].line().as_bytes()) && self.whole.insert(digest);
+            !whole && !self.rotted.contains(&digest)
+        };
         let missing = self.folds.originals().filter(missing).count();
         if missing > saved.left {
             let expected = format!("every folded original in the store, or said to be missing; {} are", saved.left);

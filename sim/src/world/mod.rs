@@ -154,6 +154,8 @@ struct World<'p> {
     /// Entries of the branch the runtime has seen.
     seen: usize,
     store: MemoryStore,
+    /// Second copies that were whole when they were looked at last.
+    whole: BTreeSet<Digest>,
     /// Second copies that rotted since they were looked at last.
     rotted: BTreeSet<Digest>,
     /// What a person was last told of them.
@@ -249,6 +251,7 @@ impl<'p> World<'p> {
             session,
             seen: 0,
             store: MemoryStore::default(),
+            whole: BTreeSet::new(),
             rotted: BTreeSet::new(),
             warned: None,
             folds: Folds::default(),
