@@ -484,10 +484,13 @@ impl Folds {
         let replaced: u64 = commit.edits.iter().filter(|(_, content)| content.is_some()).map(|edit| content(edit) + 320).sum();
         let hidden: u64 = record.folds.iter().map(|fold| fold.parts.len() as u64).sum();
         let omitted = commit.edits.iter().filter(|(_, content)| content.is_none()).count() as u64;
+        // What the next record promises anew is promised here and never written.
+        let superseded = record.edits.len().saturating_sub(commit.edits.len()) as u64;
         // An id of eight digits stands in an edit three times and in the record twice.
         let allowed = 320 * hidden.max(omitted)
             + replaced
             + 320 * record.folds.len() as u64
+            + (160 + longest - 8) * superseded
             + 6 * (longest - 8) * (hidden + commit.edits.len() as u64 + 1)
             + 1_000;
         if written > allowed {

@@ -194,7 +194,7 @@ impl Session {
     }
 
     /// Whether an entry shows what an edit would give it.
-    fn stands(&self, edit: &Edit) -> bool {
+    pub(super) fn stands(&self, edit: &Edit) -> bool {
         match (self.context.state[edit.at], &edit.content) {
             (Shown::Gone, content) => content.is_none(),
             (_, None) => false,

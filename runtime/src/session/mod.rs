@@ -543,6 +543,10 @@ impl Session {
             return Decision::Deferred(Deferral::BelowFloor);
         }
         let mut outcome = plan.outcome();
+        // A message that was clipped, carries a fold that a parent swallows at once, and is clipped again shows what it showed.
+        let stands = |edit: &Edit| edit.clip.is_some() && self.stands(edit);
+        outcome.of_roots -= outcome.edits[..outcome.of_roots].iter().filter(|edit| stands(edit)).count();
+        outcome.edits.retain(|edit| !stands(edit));
         let left_over = estimate(outcome.freed(context));
         if urgent && (trigger == Trigger::Overflow || self.is_over_fence(left_over)) {
             let goal = self.band.budget / 5 * 3 + self.band.budget % 5 * 3 / 5;
