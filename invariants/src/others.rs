@@ -151,7 +151,8 @@ impl Choices {
             let Some(at) = position(&promise.target) else { continue };
             let folded = folds.touches(at) || batch_of(commit.branch, at).is_some_and(|batch| batch.iter().any(|at| folds.touches(*at)));
             let wrong = |rule: &str| Err(Broken::new("held", rule, format!("{} is edited", promise.target)));
-            if users.contains(&at) && (!folded || promise.clip.is_some()) {
+            // What nothing has answered yet may be cut before it is read for the first time, pinned or not.
+            if users.contains(&at) && (!folded || promise.clip.is_some()) && !is_first_show(record, promise, at, read) {
                 return wrong("a pinned user message stays as it is");
             }
             if held.contains(&at) && !folded && !is_first_show(record, promise, at, read) {

@@ -127,7 +127,7 @@ impl View<'_> {
     fn unread(&self, state: &State, at: usize) -> bool {
         let ripe = self.unit_of.get(&at).is_some_and(|unit| self.units[*unit].ripe.is_some());
         let speaks = matches!(self.branch[at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
-        speaks && !ripe && !self.pinned_user(at) && self.raw(state, at) && !self.foreign(at) && self.text_bytes(at) > LEAST
+        speaks && !ripe && self.raw(state, at) && !self.foreign(at) && self.text_bytes(at) > LEAST
     }
 }
 
