@@ -232,7 +232,13 @@ impl Folds {
     }
 
     /// One fold: its digests, its name, and that it takes nothing that another has.
-    fn take(&mut self, (fold, bound): (&Written, usize), branch: &[Entry], position: &dyn Fn(&str) -> Option<usize>, probes: &mut Probes) -> Result<(), Broken> {
+    fn take(
+        &mut self,
+        (fold, bound): (&Written, usize),
+        branch: &[Entry],
+        position: &dyn Fn(&str) -> Option<usize>,
+        probes: &mut Probes,
+    ) -> Result<(), Broken> {
         let id = &fold.id;
         let kind = fold.kind().ok_or_else(|| Broken::new("nesting", "a fold has one of three kinds", format!("{id} is a {}", fold.kind)))?;
         let mut parts = Vec::new();

@@ -1,6 +1,7 @@
 //! The commands of this project. This file only dispatches.
 
 mod bench;
+mod extension;
 mod inspect;
 mod replay;
 mod screen;
@@ -28,6 +29,8 @@ struct Arguments {
 enum Command {
     /// Everything that must be green: formatting, lints, and every test.
     Test,
+    /// The Pi package, built into `extension/dist`.
+    Extension,
     /// Thousands of seeded sessions through every arm, invariants on; a table.
     Sim(sim::Arguments),
     /// One session step by step: window, marks, occupancy, cause, cost.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Test => test::run().map(|()| true),
+        Command::Extension => extension::build(extension::Build::Release).map(|()| true),
         Command::Bench => bench::run().map(|()| true),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),

@@ -1,5 +1,6 @@
-//! `cargo xtask test`: formatting, lints, tests and documentation examples, in the order of what fails fastest.
+//! `cargo xtask test`: formatting, lints, tests, documentation examples, the extension in a real Pi; in the order of what fails fastest.
 
+use crate::extension;
 use std::process::Command;
 
 pub fn run() -> Result<(), String> {
@@ -7,11 +8,13 @@ pub fn run() -> Result<(), String> {
     step("lints", &["clippy", "--workspace", "--all-targets", "--profile", "sim", "--", "-D", "warnings"])?;
     if cargo(&["nextest", "--version"]).output().is_ok_and(|output| output.status.success()) {
         step("tests", &["nextest", "run", "--workspace", "--cargo-profile", "sim"])?;
-        step("documentation examples", &["test", "--workspace", "--doc", "--profile", "sim"])
+        step("documentation examples", &["test", "--workspace", "--doc", "--profile", "sim"])?;
     } else {
         println!("cargo-nextest is not installed; plain `cargo test` runs the same tests.");
-        step("tests and documentation examples", &["test", "--workspace", "--profile", "sim"])
+        step("tests and documentation examples", &["test", "--workspace", "--profile", "sim"])?;
     }
+    extension::build(extension::Build::Checked)?;
+    extension::test()
 }
 
 fn step(name: &str, arguments: &[&str]) -> Result<(), String> {

@@ -31,6 +31,11 @@ impl Digest {
         Some(Digest(out))
     }
 
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     pub(crate) fn hex(&self) -> Hex {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; 64];

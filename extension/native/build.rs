@@ -1,0 +1,5 @@
+//! Tells the linker that Node brings the symbols of Node-API.
+
+fn main() {
+    napi_build::setup();
+}

@@ -1,0 +1,180 @@
+//! The bridge between Pi and the fold runtime: one handle per session.
+//!
+//! Entries cross once, as lines; what comes back is a small plan as JSON text. Everything that takes the session's lock runs on tokio's
+//! blocking pool, so that Pi's screen never waits for it; a panic there becomes a JavaScript error, folding is suspended, and nothing is
+//! printed. No decision is taken here: what a plan says is what the runtime said.
+//!
+//! | where | what |
+//! |---|---|
+//! | here | the calls that JavaScript makes |
+//! | `held` | the session behind a handle, and what each call does with it |
+//! | `plan` | decisions as JSON |
+//! | `store` | second copies in SQLite |
+
+mod held;
+mod plan;
+pub mod store;
+
+use held::Held;
+use napi::bindgen_prelude::{Buffer, spawn_blocking};
+use napi::{Error, Result, Status};
+use napi_derive::napi;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+/// What is left where another extension's output is on the screen: nothing. A panic is told as an error of the call that met it.
+fn silence() {
+    static SILENT: Once = Once::new();
+    SILENT.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+}
+
+/// A session of the fold runtime.
+#[napi]
+pub struct Fold {
+    held: Arc<Mutex<Held>>,
+}
+
+/// What every call is answered with: JSON text, or an error that names what was refused.
+type Answer = std::result::Result<String, String>;
+
+#[napi]
+impl Fold {
+    /// Reads a branch (its entries as lines, from the root to the leaf) under these settings, for a model with this context window in
+    /// tokens. `store` is the path of the database of second copies; without it there are none.
+    ///
+    /// # Errors
+    /// Settings that are refused, a line that is no entry, a budget too small to decide anything in.
+    #[napi(factory)]
+    pub async fn open(branch: Buffer, settings: String, window: u32, store: Option<String>) -> Result<Fold> {
+        silence();
+        let held = worker(move || Held::open(&branch, &settings, window, store)).await?;
+        Ok(Fold { held: Arc::new(Mutex::new(held)) })
+    }
+
+    /// Takes entries that the branch has grown by, and answers what is to be appended at this moment (`turn_end`, `settling`, `request`,
+    /// `refused`, `asked`; none for entries alone).
+    ///
+    /// # Errors
+    /// A line that is no entry; a moment there is none of; an internal error, after which folding is suspended.
+    #[napi]
+    pub async fn turn(&self, lines: Buffer, moment: Option<String>) -> Result<String> {
+        self.with(move |held| held.turn(&lines, moment.as_deref())).await
+    }
+
+    /// What every request has to show beside the branch, and whether it may leave.
+    ///
+    /// # Errors
+    /// An internal error.
+    #[napi]
+    pub async fn request(&self) -> Result<String> {
+        self.with(|held| Ok(held.request())).await
+    }
+
+    /// Whether the host's own compaction is let through, after the boundary of this moment.
+    ///
+    /// # Errors
+    /// A moment there is none of; an internal error.
+    #[napi]
+    pub async fn lets_host_compact(&self, moment: String) -> Result<String> {
+        self.with(move |held| held.lets_host_compact(&moment)).await
+    }
+
+    /// Carries out a call of the tool: a JSON object, as the model wrote it. `room` is what the answer may take, in tokens.
+    ///
+    /// # Errors
+    /// An internal error. A refusal is an answer.
+    #[napi]
+    pub async fn act(&self, call: String, room: u32) -> Result<String> {
+        self.with(move |held| Ok(held.act(&call, room))).await
+    }
+
+    /// How the window stands, in numbers and words.
+    ///
+    /// # Errors
+    /// An internal error.
+    #[napi]
+    pub async fn status(&self) -> Result<String> {
+        self.with(|held| Ok(held.status())).await
+    }
+
+    /// Takes other settings, or another model's context window in tokens.
+    ///
+    /// # Errors
+    /// What is refused, by name; everything is as it was then.
+    #[napi]
+    pub async fn configure(&self, settings: String, window: u32) -> Result<String> {
+        self.with(move |held| held.configure(&settings, window)).await
+    }
+
+    /// Sees to the second copies of what was folded; what a person is to be told.
+    ///
+    /// # Errors
+    /// An internal error. A store that fails is an answer.
+    #[napi]
+    pub async fn save(&self) -> Result<String> {
+        self.with(|held| Ok(held.save())).await
+    }
+
+    /// The exact lines of what a fold hides, one below the other.
+    ///
+    /// # Errors
+    /// Why they cannot be given back.
+    #[napi]
+    pub async fn recover(&self, fold: String) -> Result<Buffer> {
+        let held = Arc::clone(&self.held);
+        worker(move || lock(&held).recover(&fold)).await.map(Buffer::from)
+    }
+
+    /// Stops whatever is done unasked, after an error on the other side; what a person is to be told, once.
+    ///
+    /// # Errors
+    /// An internal error.
+    #[napi]
+    pub async fn suspend(&self, reason: String) -> Result<String> {
+        self.with(move |held| Ok(held.suspend(&reason))).await
+    }
+
+    /// Panics, so that a test can see what becomes of it.
+    ///
+    /// # Errors
+    /// Always.
+    #[napi]
+    pub async fn panic(&self) -> Result<String> {
+        self.with(|_| panic!("planted")).await
+    }
+
+    async fn with(&self, work: impl FnOnce(&mut Held) -> Answer + Send + 'static) -> Result<String> {
+        let held = Arc::clone(&self.held);
+        let panicked = Arc::clone(&self.held);
+        let answer = spawn_blocking(move || work(&mut lock(&held))).await;
+        answer
+            .unwrap_or_else(|_| {
+                let told = lock(&panicked).suspend("the fold runtime panicked");
+                Err(format!("the fold runtime panicked; {told}"))
+            })
+            .map_err(refused)
+    }
+}
+
+/// Reads a text of settings: a list of what is refused, one sentence each; empty where all is well.
+///
+/// # Errors
+/// An internal error.
+#[napi]
+pub async fn refused_settings(text: String) -> Result<String> {
+    silence();
+    worker(move || Ok(serde_json::Value::from(fold_runtime::config::Settings::parse(&text).err().unwrap_or_default()).to_string())).await
+}
+
+/// A panic holds nobody up: what it left behind is a session that is suspended.
+fn lock(held: &Mutex<Held>) -> std::sync::MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn worker<T: Send + 'static>(work: impl FnOnce() -> std::result::Result<T, String> + Send + 'static) -> Result<T> {
+    let done = spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err("the fold runtime panicked; nothing was changed".to_owned())).map_err(refused)
+}
+
+fn refused(why: String) -> Error {
+    Error::new(Status::GenericFailure, why)
+}

@@ -1,0 +1,295 @@
+// Pi's events in, entries to append out. Nothing is decided here: what is appended, shown or stopped is what the runtime answered.
+
+import { isContextOverflow } from "@earendil-works/pi-ai";
+import { statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { grown, lines } from "./journal.ts";
+import type { Draft, Fold, Moment, Native, Plan, Reply, Request, Status } from "./native.ts";
+import { layOver } from "./overlay.ts";
+import type {
+  AgentBeforeSettleEvent,
+  AgentMessage,
+  BoundaryResult,
+  ExtensionAPI,
+  ExtensionContext,
+  SessionBoundaryDraft,
+  SessionEntry,
+  TurnEndEvent,
+} from "./pi.ts";
+import { readSettings } from "./settings.ts";
+
+/** Bytes that have to be free where the session is written, besides ten times what a boundary writes: a torn line can orphan a session. */
+const ROOM = 16 * 1024 * 1024;
+
+export class Folding {
+  readonly #pi: ExtensionAPI;
+  readonly #native: Native;
+  readonly #given: object | undefined;
+  #settings = "{}";
+  #fold: Fold | undefined;
+  /** The last entry the runtime has seen, and the context window it was told of. */
+  #leaf: string | null = null;
+  #window = 0;
+  /** Calls are made one after another: each sees what those before it did. */
+  #line: Promise<unknown> = Promise.resolve();
+  /** The first draft of the last boundary of ours, until it is seen on the branch; and whether one was not. */
+  #proposed: string | undefined;
+  #dropped = false;
+  /** The failed answer to a request that the provider refused for its size. */
+  #refused: string | undefined;
+  /** What a person was told: nothing is told twice in a row. */
+  #told = new Set<string>();
+
+  constructor(pi: ExtensionAPI, native: Native, given: object | undefined) {
+    this.#pi = pi;
+    this.#native = native;
+    this.#given = given;
+  }
+
+  /** Whether a session is folded. */
+  get on(): boolean {
+    return this.#fold !== undefined;
+  }
+
+  /** Reads the branch from its root: a session begins, or another branch of it is taken. */
+  open(ctx: ExtensionContext): Promise<void> {
+    return this.#inLine(ctx, () => this.#open(ctx)).then(() => undefined);
+  }
+
+  /** A turn has ended, or the agent is about to settle. */
+  boundary(event: TurnEndEvent | AgentBeforeSettleEvent, ctx: ExtensionContext): Promise<BoundaryResult | undefined> {
+    return this.#inLine(ctx, async () => {
+      if (event.type === "turn_end") {
+        const failed = event.outcome === "error" && event.message.role === "assistant" && isContextOverflow(event.message, ctx.model?.contextWindow);
+        if (failed) this.#refused = event.messageEntryId;
+      }
+      const again = event.type === "agent_before_settle" && event.outcome === "error" ? this.#refused : undefined;
+      const moment: Moment = event.type === "turn_end" ? "turn_end" : again ? "refused" : "settling";
+      if (event.type === "agent_before_settle") this.#refused = undefined;
+      const plan = await this.#turn(ctx, moment);
+      if (!plan) return undefined;
+      if (plan.message) this.#tell(ctx, plan.message, "error");
+      await this.#save(ctx);
+      const drafts = await this.#takes(ctx, plan);
+      if (drafts.length === 0) return undefined;
+      const continues = again !== undefined && plan.asksAgain === true;
+      // Pi itself takes the failed attempt out of the window, unless its compaction is turned off.
+      const attempt = continues && !isOmitted(ctx, again) ? [omission(again)] : [];
+      return { entries: [...event.entries, ...attempt, ...drafts], ...(continues ? { continue: true } : {}) };
+    });
+  }
+
+  /** A request is about to leave: the last moment to make room, and where promised edits are shown. */
+  request(messages: AgentMessage[], ctx: ExtensionContext): Promise<{ messages: AgentMessage[] } | undefined> {
+    return this.#inLine(ctx, async () => {
+      const plan = await this.#turn(ctx, "request");
+      if (!plan || !this.#fold) return undefined;
+      if (plan.drafts.length > 0) {
+        this.#append(plan.drafts);
+        await this.#turn(ctx, null);
+      }
+      const asked = JSON.parse(await this.#fold.request()) as Request;
+      if (asked.stopped !== null) {
+        this.#tell(ctx, asked.stopped, "error");
+        ctx.abort();
+        return undefined;
+      }
+      if (asked.lost.length > 0) this.#tell(ctx, `Promised texts of ${asked.lost.join(", ")} cannot be derived any more; they are shown as they are on the branch`, "warning");
+      if (asked.overlay.length === 0) return undefined;
+      const laid = layOver(messages, asked.overlay, ctx.sessionManager);
+      if (laid.unmatched.length > 0) this.#tell(ctx, `Another extension took the messages of ${laid.unmatched.join(", ")} away; what was promised of them is not shown`, "warning");
+      return { messages: laid.messages };
+    });
+  }
+
+  /** Whether Pi's own compaction is held back. */
+  holdsBack(reason: "threshold" | "overflow", ctx: ExtensionContext): Promise<boolean> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return false;
+      const lets = JSON.parse(await this.#fold.letsHostCompact(reason === "overflow" ? "refused" : "turn_end")) as boolean;
+      if (lets) this.#refused = undefined;
+      return !lets;
+    }).then((held) => held ?? false);
+  }
+
+  /** Whether going to an entry leaves nothing behind but what this extension and Pi note down: nobody means to undo a commit by that. */
+  undoesOnlyNotes(target: string, ctx: ExtensionContext): boolean {
+    if (!this.#fold) return false;
+    const notes = new Set(["custom", "context_edit", "label", "usage", "session_info"]);
+    let at = ctx.sessionManager.getLeafEntry();
+    let ours = false;
+    while (at && at.id !== target) {
+      if (!notes.has(at.type)) return false;
+      ours ||= at.type === "custom" && at.customType === "pi-fold.commit";
+      at = at.parentId ? ctx.sessionManager.getEntry(at.parentId) : undefined;
+    }
+    return at !== undefined && ours;
+  }
+
+  /** A call of the tool. */
+  act(call: unknown, ctx: ExtensionContext): Promise<Reply | undefined> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
+      const status = JSON.parse(await this.#fold.status()) as Status;
+      const reply = JSON.parse(await this.#fold.act(JSON.stringify(call), Math.max(0, status.maxTarget - status.occupancy))) as Reply;
+      this.#append(reply.drafts);
+      await this.#turn(ctx, null);
+      return reply;
+    });
+  }
+
+  /** A person asks for a commit, with or without a run: its record is appended at once, and the next request shows it. */
+  commit(ctx: ExtensionContext): Promise<Plan | undefined> {
+    return this.#inLine(ctx, async () => {
+      const plan = await this.#turn(ctx, "asked");
+      if (plan) this.#append(plan.drafts);
+      await this.#turn(ctx, null);
+      return plan;
+    });
+  }
+
+  /** How the window stands. */
+  status(ctx: ExtensionContext): Promise<Status | undefined> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
+      return JSON.parse(await this.#fold.status()) as Status;
+    });
+  }
+
+  async #open(ctx: ExtensionContext): Promise<void> {
+    const branch = ctx.sessionManager.getBranch();
+    const { text, refused } = await readSettings(this.#native, this.#given);
+    for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults; the file is left as it is`, "warning");
+    this.#settings = text;
+    this.#window = ctx.model?.contextWindow ?? 0;
+    this.#fold = undefined;
+    [this.#proposed, this.#dropped, this.#refused] = [undefined, false, undefined];
+    // Without a model there is no budget; the first one that is chosen opens the session.
+    if (this.#window === 0) return;
+    const file = ctx.sessionManager.getSessionFile();
+    const store = file ? join(dirname(file), "pi-fold.sqlite") : null;
+    this.#leaf = ctx.sessionManager.getLeafId();
+    this.#fold = await this.#native.Fold.open(lines(branch), text, this.#window, store);
+  }
+
+  /** Hands over what is new and asks what is to be appended; `undefined` where nothing is folded. */
+  async #turn(ctx: ExtensionContext, moment: Moment | null): Promise<Plan | undefined> {
+    const window = ctx.model?.contextWindow ?? 0;
+    const news = this.#fold ? grown(ctx.sessionManager, this.#leaf) : undefined;
+    if (!this.#fold || !news) {
+      await this.#open(ctx);
+    } else if (window !== this.#window && window > 0) {
+      await this.#fold.configure(this.#settings, window);
+      this.#window = window;
+    }
+    if (!this.#fold) return undefined;
+    const fresh = news ?? [];
+    this.#looksFor(fresh);
+    this.#leaf = ctx.sessionManager.getLeafId();
+    return JSON.parse(await this.#fold.turn(lines(fresh), moment)) as Plan;
+  }
+
+  /** Whether the last boundary of ours came onto the branch: another extension can drop it, and nothing tells. */
+  #looksFor(fresh: readonly SessionEntry[]): void {
+    if (this.#proposed === undefined) return;
+    const seen = fresh.some((entry) => signature(entry) === this.#proposed);
+    this.#dropped = !seen;
+    this.#proposed = undefined;
+  }
+
+  /** The drafts of a plan that go through the boundary. After a dropped one, records are appended by themselves, which nobody can drop. */
+  async #takes(ctx: ExtensionContext, plan: Plan): Promise<SessionBoundaryDraft[]> {
+    let drafts = plan.drafts;
+    if (drafts.length === 0) return [];
+    const bytes = Buffer.byteLength(JSON.stringify(drafts));
+    const short = await this.#lacksRoom(ctx, bytes);
+    if (short) {
+      this.#tell(ctx, short, "warning");
+      return [];
+    }
+    if (this.#dropped && plan.records) {
+      this.#append(drafts.slice(0, plan.records));
+      this.#tell(ctx, "Another extension dropped the entries of the last commit. Its record is appended by itself; the edits follow", "warning");
+      await this.#turn(ctx, null);
+      return [];
+    }
+    this.#proposed = signature(drafts[0]!);
+    return drafts as SessionBoundaryDraft[];
+  }
+
+  async #lacksRoom(ctx: ExtensionContext, bytes: number): Promise<string | undefined> {
+    const file = ctx.sessionManager.getSessionFile();
+    if (!file) return undefined;
+    try {
+      const disk = await statfs(dirname(file));
+      const free = disk.bavail * disk.bsize;
+      if (free >= ROOM + 10 * bytes) return undefined;
+      return `Nothing is folded now: ${Math.round(free / 1e6)} MB are free where the session is written, and a line cut off by a full disk can orphan it. Free some space`;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #append(drafts: readonly Draft[]): void {
+    for (const draft of drafts) {
+      if (draft.type === "custom") this.#pi.appendEntry(draft.customType, draft.data);
+    }
+  }
+
+  async #save(ctx: ExtensionContext): Promise<void> {
+    const warning = this.#fold ? (JSON.parse(await this.#fold.save()) as string | null) : null;
+    if (warning) this.#tell(ctx, warning, "warning");
+  }
+
+  #tell(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {
+    if (this.#told.has(words)) return;
+    this.#told.add(words);
+    if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
+    else process.stderr.write(`pi-fold: ${words}\n`);
+  }
+
+  /** One thing after another; an error leaves the window as it is, suspends folding, and is told once. */
+  #inLine<T>(ctx: ExtensionContext, work: () => Promise<T>): Promise<T | undefined> {
+    const done = this.#line.then(work).catch(async (error: unknown) => {
+      const why = error instanceof Error ? error.message : String(error);
+      let told: string | null = null;
+      try {
+        told = this.#fold ? (JSON.parse(await this.#fold.suspend(why)) as string | null) : null;
+      } catch {
+        this.#fold = undefined;
+      }
+      this.#tell(ctx, told ?? why, "error");
+      return undefined;
+    });
+    this.#line = done;
+    return done;
+  }
+}
+
+/** What tells an entry of ours from others: everything Pi does not fill in. */
+function signature(entry: SessionEntry | Draft): string {
+  switch (entry.type) {
+    case "custom":
+      return JSON.stringify(["custom", entry.customType, entry.data]);
+    case "context_edit":
+      return JSON.stringify(["edit", entry.targetId, entry.replacement]);
+    case "custom_message":
+      return JSON.stringify(["message", entry.customType, entry.content]);
+    default:
+      return "";
+  }
+}
+
+function omission(target: string): SessionBoundaryDraft {
+  return { type: "context_edit", targetId: target, replacement: null };
+}
+
+/** Whether Pi has taken a failed attempt out of the window already. */
+function isOmitted(ctx: ExtensionContext, attempt: string): boolean {
+  let at = ctx.sessionManager.getLeafEntry();
+  while (at && at.id !== attempt) {
+    if (at.type === "context_edit" && at.targetId === attempt && at.replacement === null) return true;
+    at = at.parentId ? ctx.sessionManager.getEntry(at.parentId) : undefined;
+  }
+  return false;
+}

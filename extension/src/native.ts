@@ -1,0 +1,97 @@
+// The addon: what it answers, and where it is found.
+
+import { createRequire } from "node:module";
+
+/** An entry to append: the fields that Pi fills in (id, parent, time) are not in it. */
+export type Draft =
+  | { type: "custom"; customType: string; data: unknown }
+  | { type: "custom_message"; customType: string; content: string; display: boolean }
+  | { type: "context_edit"; targetId: string; replacement: { content: unknown } | null };
+
+/** What a boundary answers. */
+export interface Plan {
+  kind: "quiet" | "deferred" | "recovery" | "notice" | "commit";
+  drafts: Draft[];
+  /** How many drafts at the beginning are records: with them alone the commit is made. */
+  records?: number;
+  trigger?: string;
+  reason?: string | null;
+  asksAgain?: boolean;
+  left?: number;
+  before?: number;
+  after?: number;
+  folds?: number;
+  /** What a person is to be told. */
+  message?: string;
+}
+
+/** What a request has to show beside the branch, and why it must not leave, if it must not. */
+export interface Request {
+  overlay: [target: string, content: unknown][];
+  /** Entries whose promised content cannot be derived any more; they are shown as the branch has them. */
+  lost: string[];
+  stopped: string | null;
+}
+
+/** What a call of the tool answers. */
+export interface Reply {
+  text: string;
+  refused: boolean;
+  drafts: Draft[];
+}
+
+/** How the window stands; tokens and counts. */
+export interface Status {
+  occupancy: number;
+  margin: number;
+  budget: number;
+  window: number;
+  maxTarget: number;
+  minTarget: number;
+  folds: number;
+  roots: number;
+  tool: number;
+  span: number;
+  consolidated: number;
+  marks: number;
+  pinned: number;
+  unwritten: number;
+  suspended: string | null;
+  uncounted: [id: string, why: string][];
+}
+
+export type Moment = "turn_end" | "settling" | "request" | "refused" | "asked";
+
+/** A session of the runtime. Every answer is JSON text; every call works off the main thread. */
+export interface Fold {
+  turn(lines: Buffer, moment?: Moment | null): Promise<string>;
+  request(): Promise<string>;
+  letsHostCompact(moment: Moment): Promise<string>;
+  act(call: string, room: number): Promise<string>;
+  status(): Promise<string>;
+  configure(settings: string, window: number): Promise<string>;
+  save(): Promise<string>;
+  recover(fold: string): Promise<Buffer>;
+  suspend(reason: string): Promise<string>;
+  panic(): Promise<string>;
+}
+
+export interface Native {
+  Fold: { open(branch: Buffer, settings: string, window: number, store?: string | null): Promise<Fold> };
+  refusedSettings(text: string): Promise<string>;
+}
+
+/** The addon of this platform: the package npm chose for it, or one that was built here. */
+export function load(): Native {
+  const require = createRequire(import.meta.url);
+  const platform = `${process.platform}-${process.arch}`;
+  const tried: string[] = [];
+  for (const place of [`pi-fold-${platform}`, `./pi-fold.${platform}.node`]) {
+    try {
+      return require(place) as Native;
+    } catch (error) {
+      tried.push(`${place}: ${(error as Error).message.split("\n")[0]}`);
+    }
+  }
+  throw new Error(`pi-fold has no addon for ${platform}. Tried ${tried.join("; ")}`);
+}

@@ -1,0 +1,71 @@
+// Promised edits laid over a request: what a record on the branch says, before its edits are on the branch.
+
+import { sessionEntryToContextMessages } from "@earendil-works/pi-coding-agent";
+import type { AgentMessage, ReadonlySessionManager, SessionEntry } from "./pi.ts";
+
+/** What tells one message from another. Two with the same key are told apart by their order. */
+function key(message: AgentMessage): string {
+  const of = message as { role: string; timestamp?: number; toolCallId?: string };
+  return `${of.role} ${of.timestamp ?? ""} ${of.toolCallId ?? ""}`;
+}
+
+/** A message with another content; a string in a result or an answer is one text block, as Pi has it. */
+function showing(message: AgentMessage, content: unknown): AgentMessage {
+  const blocks = message.role === "assistant" || message.role === "toolResult";
+  const shown = blocks && typeof content === "string" ? [{ type: "text", text: content }] : content;
+  return { ...message, content: shown } as AgentMessage;
+}
+
+/**
+ * The messages of a request with promised contents in their places, and the targets for which there is no place.
+ *
+ * Messages are found by role, time and call, never by their number: another extension may have added some or taken some away. An entry that
+ * the branch omits and that is shown again stands before whatever follows it on the branch.
+ */
+export function layOver(
+  messages: AgentMessage[],
+  overlay: readonly [target: string, content: unknown][],
+  manager: ReadonlySessionManager,
+): { messages: AgentMessage[]; unmatched: string[] } {
+  const wanted = new Map(overlay);
+  const unmatched = new Set(wanted.keys());
+  // The n-th message with a key stands for the n-th entry with it; what is shown again, before which entry.
+  const places = new Map<string, SessionEntry[]>();
+  const again = new Map<string, AgentMessage[]>();
+  let waiting: AgentMessage[] = [];
+  for (const { sourceEntry, messages: shown } of manager.buildSessionProjection().entries) {
+    if (shown.length === 0) {
+      const content = wanted.get(sourceEntry.id);
+      if (content === undefined) continue;
+      unmatched.delete(sourceEntry.id);
+      if (content !== null) waiting.push(...sessionEntryToContextMessages(sourceEntry).map((own) => showing(own, content)));
+      continue;
+    }
+    for (const message of shown) {
+      const at = key(message);
+      places.set(at, [...(places.get(at) ?? []), sourceEntry]);
+    }
+    again.set(sourceEntry.id, waiting);
+    waiting = [];
+  }
+  const seen = new Map<string, number>();
+  const out: AgentMessage[] = [];
+  for (const message of messages) {
+    const at = key(message);
+    const nth = seen.get(at) ?? 0;
+    seen.set(at, nth + 1);
+    const entry = places.get(at)?.[nth];
+    if (entry) {
+      out.push(...(again.get(entry.id) ?? []));
+      again.delete(entry.id);
+    }
+    if (!entry || !wanted.has(entry.id)) {
+      out.push(message);
+      continue;
+    }
+    unmatched.delete(entry.id);
+    const content = wanted.get(entry.id);
+    if (content !== null) out.push(showing(message, content));
+  }
+  return { messages: [...out, ...waiting], unmatched: [...unmatched] };
+}
