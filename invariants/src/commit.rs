@@ -1122,13 +1122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_user_message_is_not_cut_even_before_it_was_read() {
+    fn a_pinned_user_message_is_cut_only_before_it_was_read() {
         let mut branch = branch();
         let long = "x".repeat(9_000);
         branch.push(entry("u2", &format!(r#"{{"role":"user","content":"{long}"}}"#)));
         let cut = [clipped(&branch[6], 400, 200)];
         assert_eq!(judged_on(&branch, "fence", &[], &cut, &mut Probes::default()), None);
         branch.push(decision(r#"{"v":1,"verb":"pin","units":["u2"]}"#));
+        assert_eq!(judged_on(&branch, "fence", &[], &cut, &mut Probes::default()), None);
+        branch.push(entry("a4", r#"{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"read"}]}"#));
         assert_eq!(judged_on(&branch, "fence", &[], &cut, &mut Probes::default()), Some("held"));
     }
 
