@@ -492,9 +492,13 @@ impl Folds {
         let omitted = commit.edits.iter().filter(|(_, content)| content.is_none()).count() as u64;
         // What the next record promises anew is promised here and never written.
         let superseded = record.edits.len().saturating_sub(commit.edits.len()) as u64;
+        // A brief that somebody supplied stands in the record beside its placeholder.
+        let supplied: u64 =
+            record.folds.iter().filter_map(|fold| Some(serde_json::Value::from(fold.brief.as_ref()?.as_str()).to_string().len() as u64)).sum();
         // An id of eight digits stands in an edit three times and in the record twice.
         let allowed = 320 * hidden.max(omitted)
             + replaced
+            + supplied
             + 320 * record.folds.len() as u64
             + (160 + longest - 8) * superseded
             + 6 * (longest - 8) * (hidden + commit.edits.len() as u64 + 1)
@@ -1154,5 +1158,12 @@ mod tests {
         assert_eq!(said(cut, None, "| words"), Some("lossless"), "left out");
         assert_eq!(said(&cut.replace("a1", "a3"), Some(brief), brief), Some("lossless"), "supplied for others");
         assert_eq!((probes.count("agreed cut folded"), probes.count("supplied brief shown")), (2, 2));
+    }
+
+    #[test]
+    fn a_supplied_brief_may_be_as_long_again_in_the_record() {
+        let brief = "ran the tests ".repeat(150);
+        let cut = format!(r#"{{"v":1,"verb":"cut","units":["a1"],"brief":"{brief}"}}"#);
+        assert_eq!(decided(&cut, "band", Some(&brief), &brief, &mut Probes::default()), None);
     }
 }

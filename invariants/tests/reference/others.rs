@@ -309,6 +309,32 @@ fn what_an_urgent_commit_leaves_of_a_cut_is_walked_again_from_behind_its_folds()
 }
 
 #[test]
+fn a_message_whose_fold_went_into_a_parent_is_free_for_what_stands_before_it() {
+    let mut world = World::new(1);
+    let alone = world.answer(&lines(9_000), &[]);
+    let carrier = world.user("go on");
+    world.answer(&lines(9_000), &[]);
+    world.user("and now all of it");
+    world.answer("yes", &[]);
+    world.decision(&Decided::Pin { units: vec![alone.clone()], folds: Vec::new() });
+    let carried = |record: &serde_json::Value| {
+        let folds = record["folds"].as_array().expect("folds").iter();
+        folds.filter(|fold| fold["carrier"] == *carrier).map(|fold| fold["parts"][0][0].as_str().expect("an id").to_owned()).collect::<Vec<String>>()
+    };
+    let (_, record, drafts) = commit(&world, Moment::Asked);
+    assert_eq!(carried(&record), ["e2"]);
+    world.apply(&drafts);
+    world.decision(&Decided::Unpin { units: vec![alone], folds: Vec::new() });
+    (0..11).for_each(|_| drop(world.step(10_000)));
+    world.answer("done", &[]);
+    let (_, record, drafts) = commit(&world, Moment::Asked);
+    assert!(carried(&record).is_empty() && record.to_string().contains(r#""kind":"cons""#), "{record}");
+    world.apply(&drafts);
+    world.answer("done", &[]);
+    assert_eq!(carried(&commit(&world, Moment::Asked).1), ["e0"]);
+}
+
+#[test]
 fn folds_that_other_settings_cut_end_runs_where_they_stand() {
     let larger =
         Settings::parse(r#"{"toolFoldThreshold":0,"thresholds":{"maxTarget":0.8,"minTarget":0.5,"consolidateAfter":6,"minFoldChars":12000}}"#)

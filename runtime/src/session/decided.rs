@@ -120,6 +120,11 @@ impl Session {
         self.cuts = walk(&self.context, &self.lattice, &self.digests, &self.agreed, &self.policy, self.agreed.since);
     }
 
+    /// Whether a message that carried a placeholder is in the range of the walk again.
+    pub(super) fn is_free(&self, at: usize) -> bool {
+        is_free(at, &self.lattice, &self.digests)
+    }
+
     /// Begins the walk anew over what is in context, and counts anew what a commit could move.
     fn walk_anew(&mut self) {
         self.context.hold();
@@ -145,9 +150,13 @@ fn movable(context: &Context) -> Size {
 
 /// The user messages in the range of an agreed cut, without those that a fold hides or whose message carries a placeholder.
 pub(super) fn users_between(units: &[usize], context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>) -> Vec<usize> {
-    let is_taken = |at: &usize| lattice.carriers_or_open(*at).is_some() || folded.contains_key(at);
     let between = (units[0]..units[units.len() - 1]).filter(|&unit| context.units[unit].kind == UnitKind::User);
-    between.map(|unit| context.units[unit].entries[0]).filter(|at| !is_taken(at)).collect()
+    between.map(|unit| context.units[unit].entries[0]).filter(|at| is_free(*at, lattice, folded)).collect()
+}
+
+/// Whether no fold hides an entry and none has its placeholder there, or will again.
+fn is_free(at: usize, lattice: &Lattice, folded: &BTreeMap<usize, Digest>) -> bool {
+    lattice.carriers_or_open(at).is_none() && !folded.contains_key(&at)
 }
 
 /// The walk over the ripe units that lie wholly in context. Its questions are asked as of the moment each unit ripened, but not before
@@ -174,8 +183,8 @@ fn walk(context: &Context, lattice: &Lattice, folded: &BTreeMap<usize, Digest>, 
             next = units[units.len() - 1] + 1;
             continue;
         }
-        // A person's message that a fold hides, or that carries a placeholder or will again, is in no range.
-        if lattice.carriers_or_open(first).is_none() && !folded.contains_key(&first) {
+        // A message of a person that is not free is in no range.
+        if is_free(first, lattice, folded) {
             cuts.walk(number, context, newest_user);
         }
     }

@@ -333,6 +333,8 @@ impl Session {
         } else {
             None
         };
+        let swallowed = folds.iter().flat_map(|(fold, ..)| &fold.children).filter_map(|child| self.lattice.folds.get(child));
+        let carriers: Vec<usize> = swallowed.map(|child| child.carrier.position()).collect();
         let (mut claimed, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for (fold, units, digests) in folds {
             taken.extend(fold.parts.iter().copied().chain([fold.carrier.position()]));
@@ -347,7 +349,7 @@ impl Session {
         if let Some(lattice) = changed {
             self.lattice = lattice;
             self.turned(&record.changes);
-        } else if !self.cuts.apply(&claimed, &taken) {
+        } else if !self.cuts.apply(&claimed, &taken) || carriers.into_iter().any(|at| self.is_free(at)) {
             self.walk_again();
         }
         self.occupancy.changed();
