@@ -37,6 +37,8 @@ export class Folding {
   #dropped = false;
   /** The failed answer to a request that the provider refused for its size. */
   #refused: string | undefined;
+  /** Whether this Pi cannot do what folding needs. */
+  #off = false;
   /** What a person was told: nothing is told twice in a row. */
   #told = new Set<string>();
 
@@ -49,6 +51,11 @@ export class Folding {
   /** Whether a session is folded. */
   get on(): boolean {
     return this.#fold !== undefined;
+  }
+
+  /** Nothing is folded in this process. */
+  never(): void {
+    this.#off = true;
   }
 
   /** Reads the branch from its root: a session begins, or another branch of it is taken. */
@@ -157,6 +164,7 @@ export class Folding {
   }
 
   async #open(ctx: ExtensionContext): Promise<void> {
+    if (this.#off) return;
     const branch = ctx.sessionManager.getBranch();
     const { text, refused } = await readSettings(this.#native, this.#given);
     for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults; the file is left as it is`, "warning");

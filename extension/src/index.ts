@@ -40,6 +40,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): void {
 
   pi.on("session_start", async (_event, ctx) => {
     if (typeof ctx.sessionManager.buildSessionProjection !== "function") {
+      folding.never();
       tell(ctx, "this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now");
       return;
     }
