@@ -8,11 +8,13 @@
 //! | [`window`] | what may change between two requests, and who must have said so |
 //! | [`commit`] | what a commit may promise and write: folds, placeholders, edits, sizes |
 //! | [`asked`] | what the tool may do about a fold that somebody asked it to open, close or cut anew |
+//! | [`map`] | what a person is shown of the window |
 //! | [`owed`] | which arm of a comparison owes which invariant, and how often each is looked at |
 //! | [`probes`] | proof that a check was exercised: named counters that must not stay at zero |
 
 pub mod asked;
 pub mod commit;
+pub mod map;
 mod others;
 pub mod owed;
 pub mod probes;

@@ -60,7 +60,7 @@ pub struct Owed {
 }
 
 /// Every invariant of this slice.
-pub const OWED: [Owed; 21] = [
+pub const OWED: [Owed; 22] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
     Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
     Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
@@ -138,6 +138,7 @@ pub const OWED: [Owed; 21] = [
     },
     Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
+    Owed { invariant: "mapped", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["map compared with the window"] },
     Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message", "notice given"] },
     // One retry after a refusal, and nothing of ours after a person's abort.
     Owed {

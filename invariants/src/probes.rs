@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 129] = [
+pub const PROBES: [&str; 130] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
@@ -47,6 +47,7 @@ pub const PROBES: [&str; 129] = [
     "placeholder in a user message",
     "placeholder in a custom message",
     "placeholder measured",
+    "map compared with the window",
     "user message hidden",
     "user message given back",
     "user message clipped",

@@ -9,6 +9,7 @@
 //! | `decision` | what a boundary answers |
 //! | `decided` | what the journal says an agent or a person decided |
 //! | `expand` | one level of a fold shown, and folded again |
+//! | `map` | the window as a map, for screens |
 //! | `misses` | what made the provider read anew |
 //! | `notice` | one message before the band is reached, if asked for |
 //! | `peeks` | peeks that were read, one line left of each |
@@ -25,6 +26,7 @@ mod choice;
 mod decided;
 mod decision;
 mod expand;
+mod map;
 mod misses;
 mod notice;
 mod peeks;
@@ -39,6 +41,7 @@ mod view;
 pub use crate::fold::{COMMIT_RECORD, DECISION, Decided};
 pub use choice::Pins;
 pub use decision::{Commit, Decision, Deferral, Draft, Moment, OverFence, Recovery, Trigger};
+pub use map::{Category, Gauge, Item, Row, State};
 pub use misses::Misses;
 pub use notice::NOTICE;
 pub use recovery::{Original, RecoverError, Saved};

@@ -149,6 +149,11 @@ impl Occupancy {
         self.shown
     }
 
+    /// What the provider counted last with the model in force.
+    pub fn measured(&self) -> Option<u64> {
+        self.anchor
+    }
+
     /// Whether no good answer has followed the newest change of what is shown.
     pub fn waiting(&self) -> bool {
         self.waiting

@@ -136,6 +136,7 @@ impl World<'_> {
         }
         if self.deep && self.answers.is_multiple_of(4) {
             self.reopened("resume")?;
+            self.mapped()?;
         }
         Ok(())
     }

@@ -109,7 +109,16 @@ impl World<'_> {
         if self.deep {
             let decision = self.session.as_ref().map(|session| session.boundary(Moment::TurnEnd));
             decision.iter().try_for_each(|decision| self.compare("fork", decision, Moment::TurnEnd))?;
+            self.mapped()?;
         }
+        Ok(())
+    }
+
+    /// What a person is shown of the window is what is in it.
+    pub(super) fn mapped(&mut self) -> Outcome {
+        let Some(session) = &self.session else { return Ok(()) };
+        fold_invariants::map::tells(&session.map(), &session.gauge(), session.shown().weight(), self.host.window())?;
+        self.probes.when("map compared with the window", session.roots().next().is_some());
         Ok(())
     }
 

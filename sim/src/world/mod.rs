@@ -477,6 +477,7 @@ impl<'p> World<'p> {
         if self.deep {
             self.same_window()?;
             self.reopened("resume")?;
+            self.mapped()?;
         }
         self.healed()?;
         self.second_copies()
