@@ -7,7 +7,7 @@ use fold_runtime::config::Settings;
 use fold_runtime::fold::FoldKind;
 use fold_runtime::journal::Entry;
 use fold_runtime::ports::ObjectStore;
-use fold_runtime::session::{Decision, Deferral, Moment, Session};
+use fold_runtime::session::{Category, Decision, Deferral, Item, Moment, Place, Row, Session, State};
 use serde_json::{Value, json};
 
 /// A session, and where its second copies are kept.
@@ -83,6 +83,59 @@ impl Held {
             "uncounted": session.uncounted().map(|(id, why)| json!([id, why])).collect::<Vec<_>>(),
         })
         .to_string()
+    }
+
+    /// What the fold bar shows.
+    pub fn gauge(&self) -> String {
+        let (gauge, band) = (self.session.gauge(), self.session.band());
+        json!({
+            "measured": gauge.measured,
+            "isOld": gauge.is_old,
+            "budget": band.budget,
+            "maxTarget": band.max_target,
+            "minTarget": band.min_target,
+            "weights": gauge.weights,
+            "folds": gauge.folds,
+            "marks": gauge.marks,
+            "pinned": gauge.pinned,
+            "suspended": self.session.suspended().is_some(),
+        })
+        .to_string()
+    }
+
+    /// The window row by row, or what a fold holds, one level.
+    pub fn map(&self, inside: Option<&str>) -> Result<String, String> {
+        let rows = match inside {
+            None => self.session.map(),
+            Some(fold) => self.session.inside(fold).ok_or_else(|| format!("there is no fold {fold}"))?,
+        };
+        Ok(Value::from(rows.iter().map(|row| self.row(row)).collect::<Vec<_>>()).to_string())
+    }
+
+    fn row(&self, row: &Row<'_>) -> Value {
+        let tokens = |weight: u64| self.session.tokens(usize::try_from(weight).unwrap_or(usize::MAX));
+        let category = Category::ALL.iter().position(|category| *category == row.category);
+        let mut value = json!({ "category": category, "entries": row.entries, "shown": tokens(row.shown), "original": tokens(row.original) });
+        let more = match &row.item {
+            Item::Fold(fold, is_pinned) => json!({
+                "fold": fold.kind.name(),
+                "id": fold.id,
+                "depth": fold.depth,
+                "place": match fold.place {
+                    Place::Root => "root",
+                    Place::Open => "expanded",
+                    Place::Within(_) => "within",
+                    Place::Dissolved => "dissolved",
+                    Place::Closed => "closed",
+                },
+                "pinned": is_pinned,
+                "gist": fold.gist,
+            }),
+            Item::Unit { id, state, mark } => json!({ "id": id, "state": state.name(), "mark": mark, "pinned": *state == State::Pinned }),
+        };
+        let (Value::Object(value), Value::Object(more)) = (&mut value, more) else { return Value::Null };
+        value.extend(more);
+        Value::Object(std::mem::take(value))
     }
 
     pub fn configure(&mut self, settings: &str, window: u32) -> Result<String, String> {

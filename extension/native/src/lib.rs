@@ -9,10 +9,14 @@
 //! | here | the calls that JavaScript makes |
 //! | `held` | the session behind a handle, and what each call does with it |
 //! | `plan` | decisions as JSON |
+//! | `settings` | what is refused of a settings file, and where it stands |
+//! | `shades` | the colours of the fold bar |
 //! | `store` | second copies in SQLite |
 
 mod held;
 mod plan;
+mod settings;
+mod shades;
 pub mod store;
 
 use held::Held;
@@ -96,6 +100,24 @@ impl Fold {
         self.with(|held| Ok(held.status())).await
     }
 
+    /// What the fold bar shows: what was measured, weights by category, counts.
+    ///
+    /// # Errors
+    /// An internal error.
+    #[napi]
+    pub async fn gauge(&self) -> Result<String> {
+        self.with(|held| Ok(held.gauge())).await
+    }
+
+    /// The window row by row, from its first entry to its last; or what a fold holds, one level of it.
+    ///
+    /// # Errors
+    /// There is no such fold; an internal error.
+    #[napi]
+    pub async fn map(&self, inside: Option<String>) -> Result<String> {
+        self.with(move |held| held.map(inside.as_deref())).await
+    }
+
     /// Takes other settings, or another model's context window in tokens.
     ///
     /// # Errors
@@ -155,14 +177,41 @@ impl Fold {
     }
 }
 
-/// Reads a text of settings: a list of what is refused, one sentence each; empty where all is well.
+/// Reads a text of settings: a list of what is refused, each with the line it stands in and one sentence; empty where all is well.
 ///
 /// # Errors
 /// An internal error.
 #[napi]
 pub async fn refused_settings(text: String) -> Result<String> {
     silence();
-    worker(move || Ok(serde_json::Value::from(fold_runtime::config::Settings::parse(&text).err().unwrap_or_default()).to_string())).await
+    worker(move || Ok(settings::refused(&text))).await
+}
+
+/// Every option with the value it has under a text of settings, as JSON; the defaults where the text is refused.
+///
+/// # Errors
+/// An internal error.
+#[napi]
+pub async fn whole_settings(text: String) -> Result<String> {
+    silence();
+    worker(move || Ok(settings::whole(&text))).await
+}
+
+/// The six shades of the fold bar under a text of settings, each with the deeper tone of its marks, as lists of red, green and blue.
+///
+/// # Errors
+/// An internal error.
+#[napi]
+pub async fn shades_of(settings: String, is_dark: bool) -> Result<String> {
+    silence();
+    let shades = move || shades::shades(&fold_runtime::config::Settings::parse(&settings).unwrap_or_default().palette, is_dark);
+    worker(move || Ok(serde_json::json!(shades()).to_string())).await
+}
+
+/// What a model is told of the tool.
+#[napi]
+pub fn tool_description() -> &'static str {
+    fold_runtime::agent::DESCRIPTION
 }
 
 /// A panic holds nobody up: what it left behind is a session that is suspended.
