@@ -60,6 +60,42 @@ export interface Status {
   uncounted: [id: string, why: string][];
 }
 
+/** What the fold bar shows; tokens, and weights by category in the order of the bar. */
+export interface Gauge {
+  measured: number | null;
+  /** Whether what is shown was changed since it was measured. */
+  isOld: boolean;
+  budget: number;
+  maxTarget: number;
+  minTarget: number;
+  weights: number[];
+  /** Visible folds: consolidated, span, tool. */
+  folds: [number, number, number];
+  marks: number;
+  pinned: number;
+  suspended: boolean;
+}
+
+/** A shade of the bar, and the deeper tone of a mark over it: red, green, blue. */
+export type Shade = [shade: [number, number, number], deeper: [number, number, number]];
+
+/** A row of the map: a fold where `fold` tells its kind, else a unit, where `state` tells why it stands as it does. */
+export interface Row {
+  id: string;
+  category: number;
+  entries: string[];
+  /** Tokens that are shown of it, and those of its originals. */
+  shown: number;
+  original: number;
+  pinned: boolean;
+  fold?: "tool" | "span" | "consolidated";
+  depth?: number;
+  place?: "root" | "expanded" | "within" | "dissolved" | "closed";
+  gist?: string;
+  state?: string;
+  mark?: number | null;
+}
+
 export type Moment = "turn_end" | "settling" | "request" | "refused" | "asked";
 
 /** A session of the runtime. Every answer is JSON text; every call works off the main thread. */
@@ -69,6 +105,8 @@ export interface Fold {
   letsHostCompact(moment: Moment): Promise<string>;
   act(call: string, room: number): Promise<string>;
   status(): Promise<string>;
+  gauge(): Promise<string>;
+  map(inside?: string | null): Promise<string>;
   configure(settings: string, window: number): Promise<string>;
   save(): Promise<string>;
   recover(fold: string): Promise<Buffer>;
@@ -79,6 +117,9 @@ export interface Fold {
 export interface Native {
   Fold: { open(branch: Buffer, settings: string, window: number, store?: string | null): Promise<Fold> };
   refusedSettings(text: string): Promise<string>;
+  wholeSettings(text: string): Promise<string>;
+  shadesOf(settings: string, isDark: boolean): Promise<string>;
+  toolDescription(): string;
 }
 
 /** The addon of this platform: the package npm chose for it, or one that was built here. */

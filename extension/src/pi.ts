@@ -9,6 +9,7 @@ export type {
   TurnEndEvent,
   AgentBeforeSettleEvent,
   BoundaryResult,
+  Theme,
 } from "@earendil-works/pi-coding-agent";
 
 import type { ExtensionContext, ContextWithSystemEvent } from "@earendil-works/pi-coding-agent";

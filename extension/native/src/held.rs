@@ -118,7 +118,7 @@ impl Held {
         let mut value = json!({ "category": category, "entries": row.entries, "shown": tokens(row.shown), "original": tokens(row.original) });
         let more = match &row.item {
             Item::Fold(fold, is_pinned) => json!({
-                "fold": fold.kind.name(),
+                "fold": if fold.kind == FoldKind::Consolidated { "consolidated" } else { fold.kind.name() },
                 "id": fold.id,
                 "depth": fold.depth,
                 "place": match fold.place {
