@@ -4,7 +4,7 @@ import { isContextOverflow } from "@earendil-works/pi-ai";
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { grown, lines } from "./journal.ts";
-import type { Draft, Fold, Moment, Native, Plan, Reply, Request, Status } from "./native.ts";
+import type { Draft, Fold, Gauge, Moment, Native, Plan, Reply, Request, Row, Shade, Status } from "./native.ts";
 import { layOver } from "./overlay.ts";
 import type {
   AgentBeforeSettleEvent,
@@ -16,12 +16,18 @@ import type {
   SessionEntry,
   TurnEndEvent,
 } from "./pi.ts";
-import { readSettings } from "./settings.ts";
+import { Screen } from "./screen.ts";
+import { readSettings, saveSettings } from "./settings.ts";
 
 /** Bytes that have to be free where the session is written, besides ten times what a boundary writes: a torn line can orphan a session. */
 const ROOM = 16 * 1024 * 1024;
 
+/** The room, in tokens, that what a person reads may take: it goes into no window. */
+const ANY = 0xffff_ffff;
+
 export class Folding {
+  /** The row above the footer. */
+  readonly screen = new Screen();
   readonly #pi: ExtensionAPI;
   readonly #native: Native;
   readonly #given: object | undefined;
@@ -60,7 +66,13 @@ export class Folding {
 
   /** Reads the branch from its root: a session begins, or another branch of it is taken. */
   open(ctx: ExtensionContext): Promise<void> {
+    this.screen.show(ctx);
     return this.#inLine(ctx, () => this.#open(ctx)).then(() => undefined);
+  }
+
+  /** Takes in what came, so that the bar tells how things stand. */
+  settled(ctx: ExtensionContext): Promise<void> {
+    return this.#inLine(ctx, () => this.#turn(ctx, null)).then(() => undefined);
   }
 
   /** A turn has ended, or the agent is about to settle. */
@@ -133,12 +145,14 @@ export class Folding {
     return at !== undefined && ours;
   }
 
-  /** A call of the tool. */
-  act(call: unknown, ctx: ExtensionContext): Promise<Reply | undefined> {
+  /** A call of the tool: by the agent, whose answers go into the window, or by a person, who reads outside of it. */
+  act(call: unknown, ctx: ExtensionContext, by: "agent" | "person" = "agent"): Promise<Reply | undefined> {
     return this.#inLine(ctx, async () => {
       if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
       const status = JSON.parse(await this.#fold.status()) as Status;
-      const reply = JSON.parse(await this.#fold.act(JSON.stringify(call), Math.max(0, status.maxTarget - status.occupancy))) as Reply;
+      const reads = by === "person" && (call as { action?: string }).action === "peek";
+      const room = reads ? ANY : Math.max(0, status.maxTarget - status.occupancy);
+      const reply = JSON.parse(await this.#fold.act(JSON.stringify(call), room)) as Reply;
       this.#append(reply.drafts);
       await this.#turn(ctx, null);
       return reply;
@@ -163,12 +177,64 @@ export class Folding {
     });
   }
 
+  /** The window row by row, or what a fold holds. */
+  map(inside: string | undefined, ctx: ExtensionContext): Promise<Row[]> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return [];
+      return JSON.parse(await this.#fold.map(inside ?? null)) as Row[];
+    }).then((rows) => rows ?? []);
+  }
+
+  /** What the next request shows of these entries: the branch, with what is promised laid over it. */
+  shown(ids: readonly string[], ctx: ExtensionContext): Promise<AgentMessage[]> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return [];
+      const asked = JSON.parse(await this.#fold.request()) as Request;
+      const wanted = new Set(ids);
+      const { entries } = ctx.sessionManager.buildSessionProjection();
+      const overlay = asked.overlay.filter(([target]) => wanted.has(target));
+      const messages = entries.filter(({ sourceEntry }) => wanted.has(sourceEntry.id)).flatMap(({ messages }) => messages);
+      return layOver(messages, overlay, ctx.sessionManager).messages;
+    }).then((messages) => messages ?? []);
+  }
+
+  /** The options in force, whole; and whether they come from code, where no dialog can change them. */
+  async options(): Promise<{ text: string; given: boolean }> {
+    return { text: await this.#native.wholeSettings(this.#settings), given: this.#given !== undefined };
+  }
+
+  /** Puts options in force and keeps them for later sessions; why not, if they are refused. */
+  configure(text: string, ctx: ExtensionContext): Promise<string | undefined> {
+    return this.#inLine(ctx, async () => {
+      const refused = JSON.parse(await this.#native.refusedSettings(text)) as [line: number, why: string][];
+      if (refused.length > 0) return refused.map(([, why]) => why).join("; ");
+      // A file that is wrong is somebody's work all the same.
+      const file = await readSettings(this.#native, undefined);
+      if (file.refused.length > 0) return `nothing is saved over a file that is refused: ${file.refused.join("; ")}`;
+      try {
+        await this.#fold?.configure(text, this.#window);
+      } catch (error) {
+        return (error as Error).message;
+      }
+      this.#settings = text;
+      saveSettings(`${JSON.stringify(JSON.parse(text), null, 2)}\n`);
+      await this.#colours(ctx);
+      return undefined;
+    });
+  }
+
+  async #colours(ctx: ExtensionContext): Promise<void> {
+    if (ctx.mode !== "tui") return;
+    this.screen.recolour(JSON.parse(await this.#native.shadesOf(this.#settings, ctx.ui.theme.appearance !== "light")) as Shade[]);
+  }
+
   async #open(ctx: ExtensionContext): Promise<void> {
     if (this.#off) return;
     const branch = ctx.sessionManager.getBranch();
     const { text, refused } = await readSettings(this.#native, this.#given);
     for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults; the file is left as it is`, "warning");
     this.#settings = text;
+    await this.#colours(ctx);
     this.#window = ctx.model?.contextWindow ?? 0;
     this.#fold = undefined;
     [this.#proposed, this.#dropped, this.#refused] = [undefined, false, undefined];
@@ -256,9 +322,14 @@ export class Folding {
     else process.stderr.write(`pi-fold: ${words}\n`);
   }
 
+  async #redraw(ctx: ExtensionContext): Promise<void> {
+    if (ctx.mode !== "tui") return;
+    this.screen.update(this.#fold ? (JSON.parse(await this.#fold.gauge()) as Gauge) : undefined);
+  }
+
   /** One thing after another; an error leaves the window as it is, suspends folding, and is told once. */
   #inLine<T>(ctx: ExtensionContext, work: () => Promise<T>): Promise<T | undefined> {
-    const done = this.#line.then(work).catch(async (error: unknown) => {
+    const done = this.#line.then(work).finally(() => this.#redraw(ctx)).catch(async (error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
       let told: string | null = null;
       try {

@@ -1,8 +1,13 @@
 // pi-fold as an extension of Pi.
 
+import { paintFor } from "./bar.ts";
+import { type Asked, Editor, type Left, READ_BYTES } from "./editor.ts";
 import { Folding } from "./folding.ts";
 import { load, type Native } from "./native.ts";
-import type { ExtensionAPI, ExtensionContext } from "./pi.ts";
+import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "./pi.ts";
+import { settingsPath } from "./settings.ts";
+import { type Options, SettingsDialog } from "./settings-dialog.ts";
+import { gist, written } from "./words.ts";
 
 const ACTIONS = ["peek", "status", "expand", "refold", "pin", "unpin", "brief", "reboundary", "unmark"];
 
@@ -24,9 +29,6 @@ const PARAMETERS = {
   },
 };
 
-const DESCRIPTION =
-  "Your context window is folded: stale spans are replaced by short briefs, and every original is kept. Peek gives originals back as text; status tells what is folded and what will be; expand shows a fold's originals in their place again, refold hides them; pin keeps work raw, unpin ends that; brief, reboundary and unmark say how pending work is to be folded.";
-
 /** Registers pi-fold. `options` win over the settings file. */
 export function registerPiFold(pi: ExtensionAPI, options?: object): void {
   let native: Native;
@@ -47,6 +49,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): void {
     await folding.open(ctx);
   });
   pi.on("session_tree", (_event, ctx) => folding.open(ctx));
+  pi.on("agent_settled", (_event, ctx) => folding.settled(ctx));
   pi.on("turn_end", (event, ctx) => folding.boundary(event, ctx));
   pi.on("agent_before_settle", (event, ctx) => folding.boundary(event, ctx));
   pi.on("context_with_system", (event, ctx) => folding.request(event.messages, ctx));
@@ -59,7 +62,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): void {
   pi.registerTool({
     name: "pi_fold_context",
     label: "context",
-    description: DESCRIPTION,
+    description: native.toolDescription(),
     parameters: PARAMETERS as never,
     executionMode: "sequential",
     async execute(_id: string, call: unknown, _signal: unknown, _update: unknown, ctx: ExtensionContext) {
@@ -79,11 +82,55 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): void {
     },
   });
   pi.registerCommand("fold-status", {
-    description: "How the window stands: budget, folds, marks, pins",
-    async handler(_arguments, ctx) {
-      const reply = await folding.act({ action: "status" }, ctx);
+    description: "How the window stands: budget, folds, marks, pins, rewrites; with tree, folds or marks and a page: these",
+    async handler(words, ctx) {
+      const [detail, page] = words.trim().split(/\s+/);
+      const call = { action: "status", ...(detail ? { detail } : {}), ...(page ? { page: Number(page) } : {}) };
+      const reply = await folding.act(call, ctx, "person");
       tell(ctx, reply?.text ?? "nothing is folded in this session now");
     },
+  });
+  pi.registerCommand("fold-editor", {
+    description: "The window as a map: read originals, expand, refold, re-cut, pin, unmark, re-brief",
+    handler: (_arguments, ctx) => edit(folding, ctx),
+  });
+  pi.registerCommand("fold-settings", {
+    description: "The options of folding, and the colours of its bar",
+    handler: (_arguments, ctx) => choose(folding, ctx),
+  });
+}
+
+/** The map, until it is left for good; a brief is written in Pi's own editor in between. */
+async function edit(folding: Folding, ctx: ExtensionCommandContext): Promise<void> {
+  if (ctx.mode !== "tui") return tell(ctx, "/fold-editor needs an interactive screen; /fold-status tree lists the folds");
+  const place = { at: 0, open: new Set<string>(), said: "" };
+  const asked: Asked = {
+    gauge: async () => folding.screen.gauge,
+    map: (inside) => folding.map(inside, ctx),
+    act: (call) => folding.act(call, ctx, "person"),
+    read: async (id, offset) => (await folding.act({ action: "peek", id, offset, bytes: READ_BYTES }, ctx, "person"))?.text ?? "",
+    seen: async (ids) => written(await folding.shown(ids, ctx)),
+    gist: (id) => gist(ctx.sessionManager.getEntry(id)),
+  };
+  for (;;) {
+    const left = await ctx.ui.custom<Left>((tui, theme, keys, done) => {
+      const paint = () => paintFor(theme, folding.screen.shades);
+      return new Editor(asked, place, tui, theme, keys, paint, done);
+    });
+    if (!left) return;
+    const text = await ctx.ui.editor("What the fold will say");
+    if (text === undefined) continue;
+    place.said = (await folding.act({ action: "brief", id: left.brief, text }, ctx, "person"))?.text ?? "";
+  }
+}
+
+async function choose(folding: Folding, ctx: ExtensionCommandContext): Promise<void> {
+  if (ctx.mode !== "tui") return tell(ctx, `/fold-settings needs an interactive screen; the options are in ${settingsPath()}`);
+  const { text, given } = await folding.options();
+  if (given) return tell(ctx, "the options in code are in force, and are changed there");
+  await ctx.ui.custom<void>((tui, theme, keys, done) => {
+    const apply = (options: Options) => folding.configure(JSON.stringify(options), ctx);
+    return new SettingsDialog(JSON.parse(text) as Options, apply, tui, theme, keys, () => done());
   });
 }
 

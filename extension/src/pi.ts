@@ -9,6 +9,7 @@ export type {
   TurnEndEvent,
   AgentBeforeSettleEvent,
   BoundaryResult,
+  KeybindingsManager,
   Theme,
 } from "@earendil-works/pi-coding-agent";
 

@@ -1,8 +1,8 @@
-// The seven options of a person, in a file of their own. Reading them never changes the file.
+// The seven options of a person, in a file of their own. Reading them never changes the file; writing them changes it whole or not at all.
 
-import { readFileSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Native } from "./native.ts";
 
 /** Where the options are kept. */
@@ -24,8 +24,28 @@ export async function readSettings(native: Native, given: object | undefined): P
       return { text: "{}", refused: missing ? [] : [`${path}: ${(error as Error).message}`] };
     }
   }
-  const refused = JSON.parse(await native.refusedSettings(text)) as string[];
-  if (refused.length === 0) return { text, refused };
+  const refused = JSON.parse(await native.refusedSettings(text)) as [line: number, why: string][];
+  if (refused.length === 0) return { text, refused: [] };
   // A whole file counts or none of it: half of what a person meant is not what they meant.
-  return { text: "{}", refused: refused.map((why) => `${given ? "the options in code" : path}: ${why}`) };
+  return { text: "{}", refused: refused.map(([line, why]) => (given ? `the options in code: ${why}` : `${path}, line ${line}: ${why}`)) };
+}
+
+/** Writes the options for every session to come; a crash leaves the file as it was, or as it is to be. */
+export function saveSettings(text: string): void {
+  const path = settingsPath();
+  mkdirSync(dirname(path), { recursive: true });
+  const fresh = `${path}.${process.pid}.tmp`;
+  try {
+    const file = openSync(fresh, "w", 0o600);
+    try {
+      writeSync(file, text);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(fresh, path);
+  } catch (error) {
+    rmSync(fresh, { force: true });
+    throw error;
+  }
 }

@@ -76,7 +76,7 @@ test("the bar in plain text, at 60, 80 and 200 columns", () => {
   const plain = (width) => stripTerminalSequences(row(some, bare, width));
   const drawn = "█▌██▌███┊███▌▌░░░░░░░░┊░░░░░░░░░░░░░░░░░";
   assert.equal(plain(200), `${drawn} 34% · commit at 55% · 6 Folds (1 Cons., 2 Span, 3 Tool, 4 Mark, 5 Pin)`);
-  assert.equal(plain(80), `${drawn} 34% · commit at 55% · 6 Folds (1 Co...`);
+  assert.equal(plain(80), `${drawn} 34% · commit at 55% · 6 Folds (1 Con...`);
   assert.equal(plain(60), `${drawn} 34% · commit at ...`);
   assert.match(stripTerminalSequences(row(gauge({ measured: null }), bare, 80)), /^[░┊]{40} not measured yet/);
   assert.match(stripTerminalSequences(row(undefined, bare, 80)), /^░{40} mapping$/);

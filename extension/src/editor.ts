@@ -1,0 +1,237 @@
+// The map of `/fold-editor`: what the window holds, in the bar's colours; originals read, folds opened, held, cut anew. It only asks: what is
+// done, and what is refused, the runtime answers.
+
+import { type Component, truncateToWidth, type TUI, visibleWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
+import { type Paint, row as bar } from "./bar.ts";
+import type { Gauge, Row } from "./native.ts";
+import type { KeybindingsManager, Theme } from "./pi.ts";
+
+/** How much of an original is read at once. */
+export const READ_BYTES = 64_000;
+
+/** What the editor asks of the session. */
+export interface Asked {
+  gauge(): Promise<Gauge | undefined>;
+  /** The window, or what a fold holds. */
+  map(inside?: string): Promise<Row[]>;
+  /** A call of the tool, carried out; what it answers. */
+  act(call: object): Promise<{ text: string; refused: boolean } | undefined>;
+  /** Originals as text, from a byte on. */
+  read(id: string, offset: number): Promise<string>;
+  /** What the model is shown of these entries. */
+  seen(ids: readonly string[]): Promise<string>;
+  /** What an entry is about, in a line. */
+  gist(id: string): string;
+}
+
+/** Why the editor closed: for good, or to have a text written. */
+export type Left = { brief: string } | undefined;
+
+/** A row where it is drawn: how deep it lies, and what a new cut would be made of. */
+interface Line {
+  row: Row;
+  depth: number;
+  /** The fold or the mark it lies in. */
+  of?: string;
+}
+
+/** A text that is read, how far it is scrolled, and how it goes on. */
+interface Page {
+  title: string;
+  text: string;
+  top: number;
+  more?: () => void;
+}
+
+const HINT = "↑↓ ←→ browse · enter reads · s what the model sees · e expand · r refold · p pin · u unmark · c cut here · b brief · esc closes";
+
+export class Editor implements Component {
+  readonly #asked: Asked;
+  readonly #tui: TUI;
+  readonly #theme: Theme;
+  readonly #keys: KeybindingsManager;
+  readonly #paint: () => Paint;
+  readonly #done: (left: Left) => void;
+  #gauge: Gauge | undefined;
+  #lines: Line[] = [];
+  readonly #open: Set<string>;
+  #at: number;
+  #said = "";
+  /** A text that is read instead of the map, and how far it is scrolled. */
+  #page: Page | undefined;
+  /** One thing after another. */
+  #line: Promise<void> = Promise.resolve();
+
+  constructor(
+    asked: Asked,
+    place: { at: number; open: Set<string>; said: string },
+    tui: TUI,
+    theme: Theme,
+    keys: KeybindingsManager,
+    paint: () => Paint,
+    done: (left: Left) => void,
+  ) {
+    this.#asked = asked;
+    this.#tui = tui;
+    this.#theme = theme;
+    this.#keys = keys;
+    this.#paint = paint;
+    this.#open = place.open;
+    this.#at = place.at;
+    this.#said = place.said;
+    this.#done = (left) => {
+      place.at = this.#at;
+      done(left);
+    };
+    this.#later(() => this.#load());
+  }
+
+  invalidate(): void {}
+
+  render(width: number): string[] {
+    const height = Math.max(5, this.#tui.terminal.rows - 12);
+    const lines = this.#page ? this.#reader(this.#page, width, height) : this.#map(width, height);
+    return lines.map((line) => truncateToWidth(line, width));
+  }
+
+  handleInput(data: string): void {
+    if (this.#page) this.#turns(data, this.#page);
+    else this.#browses(data);
+    this.#tui.requestRender();
+  }
+
+  #map(width: number, height: number): string[] {
+    const paint = this.#paint();
+    const top = Math.max(0, Math.min(this.#at - Math.floor(height / 2), this.#lines.length - height));
+    const drawn = this.#lines.slice(top, top + height).map((line, at) => this.#drawn(line, top + at === this.#at, width, paint));
+    const { length } = this.#lines;
+    const place = length > height ? ` ${top + 1} to ${Math.min(length, top + height)} of ${length}` : "";
+    return [
+      this.#theme.fg("accent", `The window, oldest first${place}`),
+      bar(this.#gauge, paint, width),
+      ...(length === 0 ? [this.#theme.fg("dim", "  reading")] : drawn),
+      this.#said ? this.#theme.fg("muted", this.#said.split("\n")[0]!) : "",
+      ...wrapTextWithAnsi(this.#theme.fg("dim", HINT), width),
+    ];
+  }
+
+  #drawn({ row, depth }: Line, isChosen: boolean, width: number, paint: Paint): string {
+    const sign = row.fold === undefined ? " " : this.#open.has(row.id) ? "▾" : "▸";
+    const what = row.fold !== undefined ? `${row.fold} ${row.id} · ${count(row)}` : (row.state ?? "");
+    const more = [row.fold !== undefined && row.place !== "root" && row.place !== "within" ? row.place : "", row.pinned && row.fold ? "pinned" : ""];
+    const about = row.fold !== undefined ? (row.gist ?? "") : this.#asked.gist(row.entries[0] ?? row.id);
+    const words = [`${what}${more.filter(Boolean).map((word) => `, ${word}`).join("")}`, about].filter(Boolean).join(" · ");
+    const number = (tokens: number) => tokens.toLocaleString("en-US");
+    const size = row.original > row.shown ? `${number(row.shown)} of ${number(row.original)}` : number(row.shown);
+    const head = `${isChosen ? "→" : " "}${"  ".repeat(depth)}${sign}`;
+    const room = Math.max(0, width - visibleWidth(head) - 3 - size.length - 1);
+    const text = truncateToWidth(words.replaceAll(/\s+/g, " "), room);
+    const line = `${head} ${paint.shades[row.category] ?? ""}█\x1b[39m ${text}${" ".repeat(Math.max(1, room - visibleWidth(text) + 1))}${size}`;
+    return isChosen ? this.#theme.bold(line) : line;
+  }
+
+  #reader(page: Page, width: number, height: number): string[] {
+    const lines = page.text.split("\n").flatMap((line) => wrapTextWithAnsi(line, width));
+    page.top = Math.max(0, Math.min(page.top, lines.length - height));
+    return [
+      this.#theme.fg("accent", `${page.title} · lines ${page.top + 1} to ${Math.min(lines.length, page.top + height)} of ${lines.length}`),
+      ...lines.slice(page.top, page.top + height),
+      this.#theme.fg("dim", "↑↓ pgup pgdn scroll · n goes on, where the text does · esc back"),
+    ];
+  }
+
+  #turns(data: string, page: Page): void {
+    const height = Math.max(5, this.#tui.terminal.rows - 12);
+    if (this.#keys.matches(data, "tui.select.cancel") || data === "q") this.#page = undefined;
+    else if (this.#keys.matches(data, "tui.select.up")) page.top -= 1;
+    else if (this.#keys.matches(data, "tui.select.down")) page.top += 1;
+    else if (this.#keys.matches(data, "tui.select.pageUp")) page.top -= height;
+    else if (this.#keys.matches(data, "tui.select.pageDown") || data === " ") page.top += height;
+    else if (data === "n") page.more?.();
+  }
+
+  #browses(data: string): void {
+    const chosen = this.#lines[this.#at];
+    const last = this.#lines.length - 1;
+    const height = Math.max(5, this.#tui.terminal.rows - 12);
+    const go = (by: number) => {
+      this.#at = Math.max(0, Math.min(last, this.#at + by));
+      this.#said = "";
+    };
+    if (this.#keys.matches(data, "tui.select.cancel") || data === "q") return this.#done(undefined);
+    if (this.#keys.matches(data, "tui.select.up")) return go(-1);
+    if (this.#keys.matches(data, "tui.select.down")) return go(1);
+    if (this.#keys.matches(data, "tui.select.pageUp")) return go(-height);
+    if (this.#keys.matches(data, "tui.select.pageDown")) return go(height);
+    if (!chosen) return;
+    const { row, of } = chosen;
+    if (this.#keys.matches(data, "tui.editor.cursorRight")) return this.#unfolds(row, true);
+    if (this.#keys.matches(data, "tui.editor.cursorLeft")) return this.#unfolds(row, false);
+    if (this.#keys.matches(data, "tui.select.confirm")) return this.#reads(row.id, 0);
+    if (data === "s") return this.#sees(row);
+    if (data === "e") return this.#acts({ action: "expand", id: row.id });
+    if (data === "r") return this.#acts({ action: "refold", id: row.id });
+    if (data === "p") return this.#acts({ action: row.pinned ? "unpin" : "pin", ids: [row.id] });
+    if (data === "u") return this.#acts({ action: "unmark", ids: [row.id] });
+    if (data === "c") return this.#acts({ action: "reboundary", id: of ?? row.id, at: [row.id] });
+    if (data === "b") return this.#done({ brief: row.id });
+  }
+
+  #unfolds(row: Row, opens: boolean): void {
+    if (row.fold === undefined) return;
+    if (opens) this.#open.add(row.id);
+    else this.#open.delete(row.id);
+    this.#later(() => this.#load());
+  }
+
+  #reads(id: string, offset: number): void {
+    this.#later(async () => {
+      const text = await this.#asked.read(id, offset);
+      // The first view is 60% head and 40% tail; what comes after the head goes on from there.
+      const next = offset === 0 ? Math.floor(READ_BYTES * 0.6) : offset + READ_BYTES;
+      this.#page = { title: id, text, top: 0, more: () => this.#reads(id, next) };
+    });
+  }
+
+  #sees(row: Row): void {
+    this.#later(async () => {
+      this.#page = { title: `What the model sees of ${row.id}`, text: await this.#asked.seen(row.entries), top: 0 };
+    });
+  }
+
+  #acts(call: object): void {
+    this.#later(async () => {
+      const reply = await this.#asked.act(call);
+      this.#said = reply?.text ?? "nothing is folded in this session now";
+      await this.#load();
+    });
+  }
+
+  async #load(): Promise<void> {
+    this.#gauge = await this.#asked.gauge();
+    const lines: Line[] = [];
+    const walk = async (rows: readonly Row[], depth: number, of?: string): Promise<void> => {
+      const marks = new Map<number, string>();
+      for (const row of rows) {
+        if (row.mark && !marks.has(row.mark)) marks.set(row.mark, row.id);
+        const within = row.mark ? marks.get(row.mark) : of;
+        lines.push({ row, depth, ...(within === undefined ? {} : { of: within }) });
+        if (row.fold !== undefined && this.#open.has(row.id)) await walk(await this.#asked.map(row.id), depth + 1, row.id);
+      }
+    };
+    await walk(await this.#asked.map(), 0);
+    this.#lines = lines;
+    this.#at = Math.max(0, Math.min(this.#at, lines.length - 1));
+  }
+
+  #later(work: () => Promise<void>): void {
+    this.#line = this.#line.then(work).catch((error: unknown) => {
+      this.#said = error instanceof Error ? error.message : String(error);
+    });
+    void this.#line.then(() => this.#tui.requestRender());
+  }
+}
+
+function count(row: Row): string {
+  return `${row.entries.length} ${row.entries.length === 1 ? "entry" : "entries"}`;
+}

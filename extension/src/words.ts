@@ -1,0 +1,45 @@
+// Entries and messages in words, for a person's screen.
+
+import type { AgentMessage, SessionEntry } from "./pi.ts";
+
+type Block = { type: string; text?: string; thinking?: string; name?: string; arguments?: unknown; mimeType?: string };
+
+function blocks(content: unknown): Block[] {
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  return Array.isArray(content) ? (content as Block[]) : [];
+}
+
+function words(block: Block): string {
+  switch (block.type) {
+    case "text":
+      return block.text ?? "";
+    case "thinking":
+      return `(thinking) ${block.thinking ?? ""}`;
+    case "toolCall":
+      return `${block.name}(${JSON.stringify(block.arguments ?? {})})`;
+    case "image":
+      return `(image, ${block.mimeType ?? "of an unknown type"})`;
+    default:
+      return `(${block.type})`;
+  }
+}
+
+/** What an entry is about: who speaks, and the beginning of it. */
+export function gist(entry: SessionEntry | undefined): string {
+  if (!entry) return "";
+  const message = entry.type === "message" ? (entry.message as { role: string; content?: unknown; toolName?: string; command?: string }) : undefined;
+  const content = message ? (message.content ?? message.command) : (entry as { content?: unknown; summary?: string }).content ?? (entry as { summary?: string }).summary;
+  const said = blocks(content).filter((block) => block.type !== "thinking");
+  const call = said.find((block) => block.type === "toolCall");
+  const text = words(call ?? said[0] ?? { type: "text", text: "" });
+  return `${message?.role ?? entry.type}: ${text.slice(0, 300)}`;
+}
+
+/** Messages as text, each below a line that says whose it is. */
+export function written(messages: readonly AgentMessage[]): string {
+  const one = (message: AgentMessage) => {
+    const of = message as { role: string; content?: unknown; toolName?: string };
+    return [`── ${of.role}${of.toolName ? ` ${of.toolName}` : ""}`, ...blocks(of.content).map(words)].join("\n");
+  };
+  return messages.length === 0 ? "Nothing: it is hidden." : messages.map(one).join("\n");
+}
