@@ -43,7 +43,8 @@ interface Page {
   more?: () => void;
 }
 
-const HINT = "↑↓ ←→ browse · enter reads · s what the model sees · e expand · r refold · p pin · u unmark · c cut here · b brief · esc closes";
+const HINT =
+  "↑↓ ←→ browse · enter reads · s what the model sees · e expand · r refold · p pin · u unmark · c cut here · b brief · esc closes";
 
 export class Editor implements Component {
   readonly #asked: Asked;
@@ -117,9 +118,9 @@ export class Editor implements Component {
 
   #drawn({ row, depth }: Line, isChosen: boolean, width: number, paint: Paint): string {
     const sign = row.fold === undefined ? " " : this.#open.has(row.id) ? "▾" : "▸";
-    const what = row.fold !== undefined ? `${row.fold} ${row.id} · ${count(row)}` : (row.state ?? "");
+    const what = row.fold !== undefined ? `${row.fold} ${row.id} · ${count(row)}` : row.mark ? `${row.state} ${row.mark}` : (row.state ?? "");
     const more = [row.fold !== undefined && row.place !== "root" && row.place !== "within" ? row.place : "", row.pinned && row.fold ? "pinned" : ""];
-    const about = row.fold !== undefined ? (row.gist ?? "") : this.#asked.gist(row.entries[0] ?? row.id);
+    const about = row.fold !== undefined ? (row.gist ?? "").replace(/^\| /, "") : this.#asked.gist(row.entries[0] ?? row.id);
     const words = [`${what}${more.filter(Boolean).map((word) => `, ${word}`).join("")}`, about].filter(Boolean).join(" · ");
     const number = (tokens: number) => tokens.toLocaleString("en-US");
     const size = row.original > row.shown ? `${number(row.shown)} of ${number(row.original)}` : number(row.shown);

@@ -27,12 +27,12 @@ function words(block: Block): string {
 /** What an entry is about: who speaks, and the beginning of it. */
 export function gist(entry: SessionEntry | undefined): string {
   if (!entry) return "";
-  const message = entry.type === "message" ? (entry.message as { role: string; content?: unknown; toolName?: string; command?: string }) : undefined;
-  const content = message ? (message.content ?? message.command) : (entry as { content?: unknown; summary?: string }).content ?? (entry as { summary?: string }).summary;
-  const said = blocks(content).filter((block) => block.type !== "thinking");
+  type Any = { role?: string; content?: unknown; command?: string; summary?: string };
+  const of: Any = entry.type === "message" ? (entry.message as Any) : (entry as Any);
+  const said = blocks(of.content ?? of.command ?? of.summary).filter((block) => block.type !== "thinking");
   const call = said.find((block) => block.type === "toolCall");
   const text = words(call ?? said[0] ?? { type: "text", text: "" });
-  return `${message?.role ?? entry.type}: ${text.slice(0, 300)}`;
+  return `${of.role ?? entry.type}: ${text.slice(0, 300)}`;
 }
 
 /** Messages as text, each below a line that says whose it is. */
