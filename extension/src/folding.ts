@@ -3,8 +3,9 @@
 import { isContextOverflow } from "@earendil-works/pi-ai";
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { Evidence } from "./evidence.ts";
 import { grown, lines } from "./journal.ts";
-import type { Draft, Fold, Gauge, Moment, Native, Plan, Reply, Request, Row, Shade, Status } from "./native.ts";
+import type { Candidate, Draft, Fold, Gauge, Moment, Native, Plan, Reply, Request, Row, Shade, Status } from "./native.ts";
 import { layOver } from "./overlay.ts";
 import type {
   AgentBeforeSettleEvent,
@@ -31,6 +32,7 @@ export class Folding {
   readonly #pi: ExtensionAPI;
   readonly #native: Native;
   readonly #given: object | undefined;
+  readonly #evidence = new Evidence();
   #settings = "{}";
   #fold: Fold | undefined;
   /** The last entry the runtime has seen, and the context window it was told of. */
@@ -78,6 +80,9 @@ export class Folding {
   /** A turn has ended, or the agent is about to settle. */
   boundary(event: TurnEndEvent | AgentBeforeSettleEvent, ctx: ExtensionContext): Promise<BoundaryResult | undefined> {
     return this.#inLine(ctx, async () => {
+      const kept = event.type === "turn_end" ? await this.#evidence.keep(event, ctx) : { drafts: [], warnings: [] };
+      for (const warning of kept.warnings) this.#tell(ctx, warning, "warning");
+      const alone = kept.drafts.length > 0 ? { entries: [...event.entries, ...kept.drafts] } : undefined;
       if (event.type === "turn_end") {
         const failed = event.outcome === "error" && event.message.role === "assistant" && isContextOverflow(event.message, ctx.model?.contextWindow);
         if (failed) this.#refused = event.messageEntryId;
@@ -86,15 +91,15 @@ export class Folding {
       const moment: Moment = event.type === "turn_end" ? "turn_end" : again ? "refused" : "settling";
       if (event.type === "agent_before_settle") this.#refused = undefined;
       const plan = await this.#turn(ctx, moment);
-      if (!plan) return undefined;
+      if (!plan) return alone;
       if (plan.message) this.#tell(ctx, plan.message, "error");
       await this.#save(ctx);
       const drafts = await this.#takes(ctx, plan);
-      if (drafts.length === 0) return undefined;
+      if (drafts.length === 0) return alone;
       const continues = again !== undefined && plan.asksAgain === true;
       // Pi itself takes the failed attempt out of the window, unless its compaction is turned off.
       const attempt = continues && !isOmitted(ctx, again) ? [omission(again)] : [];
-      return { entries: [...event.entries, ...attempt, ...drafts], ...(continues ? { continue: true } : {}) };
+      return { entries: [...event.entries, ...kept.drafts, ...attempt, ...drafts], ...(continues ? { continue: true } : {}) };
     });
   }
 
@@ -167,6 +172,14 @@ export class Folding {
       await this.#turn(ctx, null);
       return plan;
     });
+  }
+
+  /** Folds that are shown, with what another extension needs to offer them (see `Candidate`). */
+  candidates(ctx: ExtensionContext): Promise<Candidate[]> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return [];
+      return JSON.parse(await this.#fold.candidates()) as Candidate[];
+    }).then((candidates) => candidates ?? []);
   }
 
   /** How the window stands. */

@@ -3,7 +3,7 @@
 import { paintFor } from "./bar.ts";
 import { type Asked, Editor, type Left, READ_BYTES } from "./editor.ts";
 import { Folding } from "./folding.ts";
-import { load, type Native } from "./native.ts";
+import { type Candidate, load, type Native } from "./native.ts";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "./pi.ts";
 import { settingsPath } from "./settings.ts";
 import { type Options, SettingsDialog } from "./settings-dialog.ts";
@@ -29,14 +29,14 @@ const PARAMETERS = {
   },
 };
 
-/** Registers pi-fold. `options` win over the settings file. */
-export function registerPiFold(pi: ExtensionAPI, options?: object): void {
+/** Registers pi-fold. `options` win over the settings file. What is shown folded is offered to other extensions by `projectionCandidates`. */
+export function registerPiFold(pi: ExtensionAPI, options?: object): { projectionCandidates: (ctx: ExtensionContext) => Promise<Candidate[]> } {
   let native: Native;
   try {
     native = load();
   } catch (error) {
     tellOnce(pi, (error as Error).message);
-    return;
+    return { projectionCandidates: async () => [] };
   }
   const folding = new Folding(pi, native, options);
 
@@ -98,6 +98,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): void {
     description: "The options of folding, and the colours of its bar",
     handler: (_arguments, ctx) => choose(folding, ctx),
   });
+  return { projectionCandidates: (ctx) => folding.candidates(ctx) };
 }
 
 /** The map, until it is left for good; a brief is written in Pi's own editor in between. */

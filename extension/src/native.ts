@@ -96,6 +96,31 @@ export interface Row {
   mark?: number | null;
 }
 
+/** A fold that is shown, as other extensions are offered it: the record of the 1.x generation, field by field. */
+export interface Candidate {
+  version: 1;
+  key: string;
+  kind: "projection";
+  domain: "system";
+  horizon: "working";
+  source_id: string;
+  /** SHA-256 of the exact lines it hides, one below the other. */
+  source_version: string;
+  route: { tool: "pi_fold_context"; arguments: { action: "expand"; id: string } };
+  token_cost: number;
+  expansion_cost: number;
+  rank: number;
+  score: number;
+  raw_score: number;
+  confidence: "exact";
+  freshness: "current";
+  locked_owner: false;
+  collapse_key: string;
+  generator: "projection-deterministic" | "projection-supplied";
+  generator_version: "memory-slate-generators-v2";
+  recency: null;
+}
+
 export type Moment = "turn_end" | "settling" | "request" | "refused" | "asked";
 
 /** A session of the runtime. Every answer is JSON text; every call works off the main thread. */
@@ -107,6 +132,7 @@ export interface Fold {
   status(): Promise<string>;
   gauge(): Promise<string>;
   map(inside?: string | null): Promise<string>;
+  candidates(): Promise<string>;
   configure(settings: string, window: number): Promise<string>;
   save(): Promise<string>;
   recover(fold: string): Promise<Buffer>;

@@ -5,7 +5,7 @@ use crate::store::Store;
 use fold_runtime::agent::{Action, act};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::FoldKind;
-use fold_runtime::journal::Entry;
+use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::ports::ObjectStore;
 use fold_runtime::session::{Category, Decision, Deferral, Item, Moment, Place, Row, Session, State};
 use serde_json::{Value, json};
@@ -112,6 +112,42 @@ impl Held {
         Ok(Value::from(rows.iter().map(|row| self.row(row)).collect::<Vec<_>>()).to_string())
     }
 
+    /// Visible folds in branch order: the record of the 1.x generation. A fold that cannot be given back is offered to nobody.
+    pub fn candidates(&self) -> String {
+        let tokens = |bytes: u64| bytes.div_ceil(4).max(1);
+        let mut list = Vec::new();
+        for row in self.session.map() {
+            let Item::Fold(fold, _) = row.item else { continue };
+            let saved = row.original.saturating_sub(row.shown);
+            let Some(lines) = Some(fold.id).filter(|_| saved > 0).and_then(|id| self.recover(id).ok()) else { continue };
+            let key = format!("projection:{}", fold.id);
+            let generator = if self.session.is_supplied(fold.id) { "projection-supplied" } else { "projection-deterministic" };
+            list.push(json!({
+                "version": 1,
+                "key": key,
+                "kind": "projection",
+                "domain": "system",
+                "horizon": "working",
+                "source_id": fold.id,
+                "source_version": Digest::of(&lines).to_string(),
+                "route": { "tool": "pi_fold_context", "arguments": { "action": "expand", "id": fold.id } },
+                "token_cost": tokens(row.shown),
+                "expansion_cost": tokens(row.original),
+                "rank": list.len(),
+                "score": ratio(saved, row.original),
+                "raw_score": saved,
+                "confidence": "exact",
+                "freshness": "current",
+                "locked_owner": false,
+                "collapse_key": key,
+                "generator": generator,
+                "generator_version": "memory-slate-generators-v2",
+                "recency": null,
+            }));
+        }
+        Value::from(list).to_string()
+    }
+
     fn row(&self, row: &Row<'_>) -> Value {
         let tokens = |weight: u64| self.session.tokens(usize::try_from(weight).unwrap_or(usize::MAX));
         let category = Category::ALL.iter().position(|category| *category == row.category);
@@ -163,6 +199,12 @@ impl Held {
     pub fn suspend(&mut self, reason: &str) -> String {
         Value::from(self.session.suspend(reason)).to_string()
     }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a share for a person")]
+    let ratio = part as f64 / whole as f64;
+    ratio
 }
 
 fn entries(lines: &[u8]) -> Result<Vec<Entry>, String> {

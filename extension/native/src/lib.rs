@@ -118,6 +118,15 @@ impl Fold {
         self.with(move |held| held.map(inside.as_deref())).await
     }
 
+    /// Folds that are shown and save something, as other extensions are offered them.
+    ///
+    /// # Errors
+    /// An internal error.
+    #[napi]
+    pub async fn candidates(&self) -> Result<String> {
+        self.with(|held| Ok(held.candidates())).await
+    }
+
     /// Takes other settings, or another model's context window in tokens.
     ///
     /// # Errors

@@ -90,6 +90,11 @@ impl Session {
         Some(self.lattice.hidden(found).into_iter().map(|at| self.context.entries[at].id()).collect())
     }
 
+    /// Whether somebody supplied what a fold says.
+    pub fn is_supplied(&self, fold: &str) -> bool {
+        self.lattice.folds.get(fold).is_some_and(|fold| fold.brief.is_some())
+    }
+
     /// All folds in transcript order, a fold before those it contains.
     pub fn forest(&self) -> Vec<FoldView<'_>> {
         let folds = &self.lattice.folds;
