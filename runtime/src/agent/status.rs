@@ -159,6 +159,7 @@ fn misses(session: &Session) -> Vec<String> {
     if let Some((before, read)) = misses.last {
         lines[1].push_str(&format!(" (last: {read} tokens read from its cache after a request of {before})"));
     }
+    lines.push(format!("answers whose signed reasoning stood behind a change, which the newest models drop: {}", misses.unsigned));
     lines
 }
 

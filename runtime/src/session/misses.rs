@@ -21,6 +21,9 @@ pub struct Misses {
     pub provider: u64,
     /// The newest of those: tokens of the request before, and tokens read.
     pub last: Option<(u64, u64)>,
+    /// Answers with signed reasoning that stood behind the place of a change: providers that bind a signature to what stands before it drop the
+    /// reasoning from then on.
+    pub unsigned: u64,
 }
 
 /// Keeps count as entries arrive.
@@ -34,11 +37,14 @@ pub(super) struct Attribution {
     /// Whether this provider tells of reads at all.
     reads: bool,
     model: Option<Text>,
+    /// Answers with signed reasoning, by position, behind no change so far.
+    signed: BTreeSet<usize>,
 }
 
 impl Attribution {
-    /// What is shown changed; ours outweigh others.
-    pub fn changed(&mut self, cause: &'static str) {
+    /// What is shown changed from this position of the branch on; ours outweigh others.
+    pub fn changed(&mut self, cause: &'static str, from: usize) {
+        self.told.unsigned += self.signed.split_off(&from).len() as u64;
         let weight = match cause {
             "band" | "fence" | "overflow" | "person" => 0,
             "expand" | "refold" => 1,
@@ -46,6 +52,11 @@ impl Attribution {
             _ => 3,
         };
         self.since.insert((weight, cause));
+    }
+
+    /// An answer holds reasoning that the provider signed.
+    pub fn signed(&mut self, at: usize) {
+        self.signed.insert(at);
     }
 
     /// The model in force; another one has another cache.
@@ -105,10 +116,24 @@ mod tests {
     fn a_request_after_a_change_is_put_down_to_its_weightiest_cause() {
         let mut kept = Attribution::default();
         kept.answered(&model(), read(10_000, 9_000));
-        kept.changed("foreign edit");
-        kept.changed("band");
+        kept.changed("foreign edit", 4);
+        kept.changed("band", 2);
         kept.answered(&model(), read(5_000, 1_024));
         assert_eq!(kept.told, Misses { rewrites: BTreeMap::from([("band", 1)]), explained: 1, ..Misses::default() });
+    }
+
+    #[test]
+    fn reasoning_behind_a_change_counts_once_and_what_stands_before_it_does_not() {
+        let mut kept = Attribution::default();
+        for at in [1, 3, 5] {
+            kept.signed(at);
+        }
+        kept.changed("band", 3);
+        kept.changed("band", 3);
+        assert_eq!(kept.told.unsigned, 2);
+        kept.signed(7);
+        kept.changed("expand", 0);
+        assert_eq!(kept.told.unsigned, 4);
     }
 
     #[test]

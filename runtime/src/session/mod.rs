@@ -63,6 +63,9 @@ use promises::Promises;
 use repairs::Repairs;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How a block of reasoning names its signature; within a text the quotes would be escaped.
+const SIGNED: &str = "\"thinkingSignature\":\"";
+
 /// The runtime's view of one branch.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -175,6 +178,9 @@ impl Session {
             Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() => {
                 self.occupancy.answered(&assistant.model, assistant.usage, size);
                 self.misses.answered(&assistant.model, assistant.usage);
+                if entry.line().contains(SIGNED) {
+                    self.misses.signed(at);
+                }
                 self.appended(size);
                 self.last_answer = Some(at);
                 (self.failed, self.retried) = (false, false);
@@ -224,9 +230,9 @@ impl Session {
         self.promises.end(at);
         self.take_out(at);
         if omits && self.is_failed_attempt(at) {
-            self.misses.changed("host omission");
+            self.misses.changed("host omission", at);
         } else {
-            self.misses.changed("foreign edit");
+            self.misses.changed("foreign edit", at);
             self.context.foreign.insert(at);
             self.edited_by_others(at);
         }
@@ -361,7 +367,8 @@ impl Session {
             self.noticed = false;
         }
         if !record.promises.is_empty() {
-            self.misses.changed(Trigger::word(&record.trigger));
+            let first = record.promises.iter().filter_map(|(target, _)| self.context.by_id.get(target)).min();
+            self.misses.changed(Trigger::word(&record.trigger), first.copied().unwrap_or(position));
         }
         if record.trigger == Trigger::Recovery.name() {
             self.repaired(record.promises.iter().map(|(target, _)| target.as_str()));
@@ -424,7 +431,7 @@ impl Session {
                 (self.context.shown[before], self.context.state[before]) = (Size::default(), Shown::Gone);
             }
         }
-        self.misses.changed("compaction");
+        self.misses.changed("compaction", 0);
         self.retried |= self.failed;
         self.context.compaction = Some((at, kept));
         self.lattice.close_before(kept);
