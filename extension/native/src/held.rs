@@ -1,13 +1,13 @@
 //! The session behind a handle.
 
 use crate::plan;
-use crate::store::Store;
 use fold_runtime::agent::{Action, act};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::FoldKind;
 use fold_runtime::journal::Entry;
 use fold_runtime::ports::ObjectStore;
 use fold_runtime::session::{Decision, Deferral, Moment, Session};
+use fold_store::Store;
 use serde_json::{Value, json};
 
 /// A session, and where its second copies are kept.

@@ -9,11 +9,11 @@
 //! | here | the calls that JavaScript makes |
 //! | `held` | the session behind a handle, and what each call does with it |
 //! | `plan` | decisions as JSON |
-//! | `store` | second copies in SQLite |
+//!
+//! Second copies are kept by `fold-store`.
 
 mod held;
 mod plan;
-pub mod store;
 
 use held::Held;
 use napi::bindgen_prelude::{Buffer, spawn_blocking};
