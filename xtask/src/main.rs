@@ -4,9 +4,7 @@ mod bench;
 mod extension;
 mod inspect;
 mod replay;
-mod screen;
 mod sim;
-mod table;
 mod test;
 
 use clap::{Parser, Subcommand};
