@@ -103,11 +103,16 @@ pub fn verdict(replayed: &[Replayed], budget: u64) -> Vec<String> {
     let some = if replayed.len() == 1 { "This session" } else { "These sessions" };
     let sum = sums(replayed);
     if let Some(fold) = sum.arms.get(&Arm::Fold) {
+        let never = replayed.iter().filter(|one| one.summary.arms.get(&Arm::Fold).is_some_and(|report| report.commits == 0)).count();
         if fold.commits == 0 {
             words.push(unfolded(some, fold, budget));
+        } else {
+            if never > 0 {
+                words.push(format!("In {never} of {} sessions nothing would have been folded.", replayed.len()));
+            }
+            words.extend(beside(replayed, Arm::Native, "with Pi's compaction"));
+            words.extend(beside(replayed, Arm::None, "with neither"));
         }
-        words.extend(beside(replayed, Arm::Native, "with Pi's compaction"));
-        words.extend(beside(replayed, Arm::None, "with neither"));
     }
     for (arm, what) in [(Arm::Fold, "Folding"), (Arm::Native, "Pi's compaction"), (Arm::None, "With neither, the session")] {
         words.extend(ended(replayed, arm, what));

@@ -17,6 +17,22 @@ pub fn line(text: &str) -> Result<(), String> {
     }
 }
 
+/// A sentence in lines of at most so many characters, as far as its words allow.
+///
+/// ```
+/// assert_eq!(fold_sim::screen::wrapped("one two three", 8), ["one two", "three"]);
+/// ```
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Where `--json` puts what the screen shows: asked for a place before the work starts, written when it is done.
 pub struct Json<'a>(Option<&'a Path>);
 
