@@ -106,6 +106,9 @@ pub fn verdict(replayed: &[Replayed], budget: u64) -> Vec<String> {
         let never = replayed.iter().filter(|one| one.summary.arms.get(&Arm::Fold).is_some_and(|report| report.commits == 0)).count();
         if fold.commits == 0 {
             words.push(unfolded(some, fold, budget));
+            // Pi's compaction may have been let through where folding made no room.
+            let native = sum.arms.get(&Arm::Native).filter(|native| native.totals.tiered != fold.totals.tiered);
+            words.extend(native.and_then(|_| beside(replayed, Arm::Native, "with Pi's compaction")));
         } else {
             if never > 0 {
                 words.push(format!("In {never} of {} sessions nothing would have been folded.", replayed.len()));
@@ -114,7 +117,7 @@ pub fn verdict(replayed: &[Replayed], budget: u64) -> Vec<String> {
             words.extend(beside(replayed, Arm::None, "with neither"));
         }
     }
-    for (arm, what) in [(Arm::Fold, "Folding"), (Arm::Native, "Pi's compaction"), (Arm::None, "With neither, the session")] {
+    for (arm, what) in [(Arm::Fold, "With folding"), (Arm::Native, "With Pi's compaction"), (Arm::None, "With neither")] {
         words.extend(ended(replayed, arm, what));
     }
     words.push(paid(replayed));
@@ -172,8 +175,8 @@ fn ended(replayed: &[Replayed], arm: Arm, what: &str) -> Option<String> {
     let most = |one: &Replayed| one.summary.arms.keys().map(|arm| requests(one, *arm)).max().unwrap_or(0);
     match (early.as_slice(), replayed.len()) {
         ([], _) => None,
-        ([one], 1) => Some(format!("{what} would have ended after {} of {} requests, at a full window.", requests(one, arm), most(one))),
-        (early, all) => Some(format!("{what} would have ended early at a full window in {} of {all} sessions.", early.len())),
+        ([one], 1) => Some(format!("{what}, the session would have ended after {} of {} requests, at a full window.", requests(one, arm), most(one))),
+        (early, all) => Some(format!("{what}, {} of {all} sessions would have ended early, at a full window.", early.len())),
     }
 }
 
@@ -253,4 +256,109 @@ fn paid_json(paid: Paid) -> Value {
         "calls": calls, "fresh": used.fresh, "cached": used.cached, "written": used.written, "output": used.output,
         "dollars": nano_dollars as f64 / 1e9,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fold_models::price::Used;
+
+    const SESSION: &str = concat!(
+        "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n",
+        "{\"type\":\"message\",\"id\":\"u\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n",
+        "{\"type\":\"message\",\"id\":\"left\",\"parentId\":\"u\",\"message\":{\"role\":\"assistant\",\"content\":[],\"usage\":",
+        "{\"input\":10,\"output\":20,\"cacheRead\":30,\"cacheWrite\":40,\"totalTokens\":100,\"cost\":{\"total\":0.25}}}}\n",
+        "{\"type\":\"compaction\",\"id\":\"c\",\"parentId\":\"u\",\"summary\":\"s\",\"firstKeptEntryId\":\"u\",\"usage\":{\"input\":5,\"cost\":{\"total\":0.5}}}\n",
+        "{\"type\":\"usage\",\"id\":\"w\",\"parentId\":\"c\",\"usage\":{\"cacheRead\":7}}\n",
+        "{\"type\":\"message\",\"id\":\"bad\",\"parentId\":\"w\",\"message\":{\"role\":\"assistant\",\"content\":[],\"usage\":{\"input\":-1}}}\n",
+    );
+
+    /// A session that each arm came through at a cost in dollars; at a negative one it ended early.
+    fn session(commits: u64, fold: i64, none: i64, native: i64) -> Replayed {
+        let report = |commits: u64, dollars: i64| {
+            let mut report = Report { commits, sessions: 1, peak: 1_000, ..Report::default() };
+            report.totals.tiered = dollars.unsigned_abs() * 1_000_000_000;
+            report.totals.requests = if dollars < 0 { 3 } else { 9 };
+            if dollars < 0 {
+                report.stops.insert("the window is full", 1);
+            }
+            report
+        };
+        let mut summary = Summary::default();
+        summary.arms.extend([(Arm::Fold, report(commits, fold)), (Arm::None, report(0, none)), (Arm::Native, report(0, native))]);
+        let recording = Recording::read(SESSION.as_bytes()).expect("a session");
+        Replayed { name: "s".to_owned(), recording, summary, stopped: BTreeMap::new() }
+    }
+
+    fn words(sessions: &[Replayed]) -> String {
+        verdict(sessions, 60_000).join(" ")
+    }
+
+    #[test]
+    fn what_was_really_paid_counts_every_call_in_the_file_also_where_the_branch_was_left() {
+        let used = Used { fresh: 15, cached: 37, written: 40, output: 20 };
+        assert_eq!(session(0, 1, 1, 1).recording.paid, Paid { calls: 3, used, nano_dollars: 750_000_000 });
+        assert!(words(&[session(0, 1, 1, 1)]).ends_with(
+            "Really paid: $0.75, at the prices of then, for 3 answers and summaries with 15 fresh, 37 cached, 40 cache-written and 20 output tokens."
+        ));
+    }
+
+    #[test]
+    fn folding_that_costs_less_more_or_the_same_is_said_to() {
+        let text = words(&[session(1, 3, 4, 6)]);
+        assert!(text.starts_with("Folding would have cost $3.00 instead of $6.00 with Pi's compaction: $3.00 less (50.0%). "), "{text}");
+        assert!(text.contains("Folding would have cost $3.00 instead of $4.00 with neither: $1.00 less (25.0%)."), "{text}");
+        let text = words(&[session(1, 3, 3, 2)]);
+        assert!(text.starts_with("Folding would have cost $3.00, more than the $2.00 with Pi's compaction: $1.00 more (50.0%). "), "{text}");
+        assert!(text.contains("Folding would have cost what it costs with neither: $3.00."), "{text}");
+    }
+
+    #[test]
+    fn an_arm_that_ended_early_is_compared_with_nothing() {
+        let text = words(&[session(1, 3, -1, 6)]);
+        assert!(!text.contains("with neither:") && text.contains("With neither, the session would have ended after 3 of 9 requests"), "{text}");
+        let text = words(&[session(1, 3, 4, 6), session(1, 5, -1, 6), session(0, 1, 1, 1)]);
+        assert!(
+            text.starts_with("In 1 of 3 sessions nothing would have been folded. Folding would have cost $9.00 instead of $13.00 with Pi's"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cost $4.00 instead of $5.00 with neither over the 2 of 3 sessions that both came through: $1.00 less (20.0%)."),
+            "{text}"
+        );
+        assert!(text.contains("With neither, 1 of 3 sessions would have ended early, at a full window."), "{text}");
+    }
+
+    #[test]
+    fn where_nothing_would_have_been_folded_the_reason_is_said_and_no_saving() {
+        let text = words(&[session(0, 1, 1, 1)]);
+        assert!(
+            text.starts_with("This session never reached 80% of the budget (48,000 of 60,000 tokens; the largest request had 1,000): nothing"),
+            "{text}"
+        );
+        assert!(!text.contains("Folding would"), "{text}");
+        let mut held = session(0, 1, 1, 1);
+        held.summary.arms.get_mut(&Arm::Fold).expect("an arm").deferrals.insert("nothing ripe", 3);
+        assert!(words(&[held]).starts_with("This session came near the budget of 60,000 tokens, but nothing in it could be folded (nothing ripe)."));
+    }
+
+    #[test]
+    fn a_folder_is_every_session_file_at_any_depth_below_it_in_order() {
+        let folder = std::env::temp_dir().join(format!("pi-fold-files-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        for name in ["b/2.jsonl", "b/1.jsonl", "a/deep/3.jsonl", "a/notes.txt"] {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, "").expect("a file");
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&folder, folder.join("b/around")).expect("a link");
+        let (found, refused) = files(&[folder.clone(), folder.join("a/notes.txt"), folder.join("nowhere")]);
+        let expected = ["a/deep/3.jsonl", "b/1.jsonl", "b/2.jsonl", "a/notes.txt", "nowhere"].map(|name| folder.join(name));
+        assert_eq!((found, refused), (expected.to_vec(), Vec::new()));
+        std::fs::create_dir(folder.join("c")).expect("a folder");
+        let (found, refused) = files(&[folder.join("c")]);
+        assert!(found.is_empty() && refused.len() == 1 && refused[0].contains("there is no *.jsonl"), "{refused:?}");
+        let _ = std::fs::remove_dir_all(folder);
+    }
 }

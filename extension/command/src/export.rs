@@ -1,8 +1,9 @@
 //! `pi-fold export`: the exact lines of a fold, or the folds that there are.
 
-use crate::originals::{File, Original, State, counted, kind};
+use crate::originals::{File, Original, State, anew, counted, kind};
 use fold_sim::screen::line;
 use fold_sim::table::thousands;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -72,20 +73,20 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
 
 /// Every fold in a line of its own, below those that contain it.
 fn list(file: &File) -> Vec<String> {
-    let mut lines = Vec::new();
-    file.roots().into_iter().for_each(|root| describe(file, root, 0, &mut lines));
+    let (briefs, mut lines) = (file.briefs(), Vec::new());
+    file.roots().into_iter().for_each(|root| describe(file, &briefs, root, 0, &mut lines));
     lines
 }
 
-fn describe(file: &File, fold: &str, depth: usize, lines: &mut Vec<String>) {
+fn describe(file: &File, briefs: &BTreeMap<String, String>, fold: &str, depth: usize, lines: &mut Vec<String>) {
     let originals = file.originals(fold);
     let bytes: usize = originals.iter().filter_map(|original| original.bytes.as_ref()).map(|line| line.len() + 1).sum();
     let damaged = if originals.iter().any(|original| original.state == State::Damaged) { ", damaged" } else { "" };
     let (kind, entries) = (kind(file.folds[fold].kind), counted(originals.len(), "entry", "entries"));
-    let says = file.says(fold, &originals);
+    let says = briefs.get(fold).cloned().unwrap_or_else(|| anew(&originals));
     lines.push(format!("{}{fold}  {kind}, {entries}, {} bytes{damaged}  {says}", "  ".repeat(depth), thousands(bytes as u64)));
     // A record that was made up may name a fold as its own descendant.
     if depth < file.folds.len() {
-        file.children(fold).into_iter().for_each(|child| describe(file, child, depth + 1, lines));
+        file.children(fold).into_iter().for_each(|child| describe(file, briefs, child, depth + 1, lines));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::rewrite::{as_javascript, content};
 use fold_runtime::fold::{COMMIT_RECORD, FoldKind, Recorded, gist, recorded};
-use fold_runtime::journal::{Digest, Entry, Journal, Kind, ReadError};
+use fold_runtime::journal::{Digest, Entry, Journal, Kind, ReadError, Text};
 use fold_runtime::ports::ObjectStore as _;
 use fold_store::Store;
 use serde::Serialize;
@@ -256,20 +256,28 @@ impl File {
         Original { entry: id.to_owned(), line: lines.last().map(|&at| self.journal.lines[at]), state: State::Damaged, why, bytes: None }
     }
 
-    /// What a fold says of itself: the first line of its brief as its placeholder has it, else of one written anew from what is left of it.
-    pub fn says(&self, fold: &str, originals: &[Original]) -> String {
-        let shown = self.journal.entries.iter().find_map(|entry| {
-            let content = entry.replacement()?;
-            let text = content.string().or_else(|| content.blocks().first()?.text())?.into_string_lossy();
-            let mut lines = text.strip_prefix(&format!("⟦pi-fold {fold} "))?.lines();
+    /// What folds say of themselves, by id: the first line of a brief as its placeholder has it, else what one that contains it says of it.
+    pub fn briefs(&self) -> BTreeMap<String, String> {
+        let (mut own, mut told) = (BTreeMap::new(), BTreeMap::new());
+        for entry in &self.journal.entries {
+            let Some(content) = entry.replacement() else { continue };
+            let text = content.string().or_else(|| content.blocks().first()?.text()).map(Text::into_string_lossy);
+            let Some((id, rest)) = text.as_deref().and_then(|text| text.strip_prefix("⟦pi-fold ")?.split_once(' ')) else { continue };
             // Behind the head and the sentence that says whose words these are.
-            lines.nth(2).map(str::to_owned)
-        });
-        shown.unwrap_or_else(|| {
-            let entries: Vec<Entry> = originals.iter().filter_map(|original| Entry::parse(original.bytes.as_deref()?).ok()).collect();
-            gist(&entries.iter().collect::<Vec<_>>())
-        })
+            let mut brief = rest.lines().skip(2).peekable();
+            own.insert(id.to_owned(), brief.peek().copied().unwrap_or_default().to_owned());
+            let inside = brief.filter_map(|line| line.split_once(" (").zip(line.split_once("): ")));
+            told.extend(inside.map(|((id, _), (_, gist))| (id.to_owned(), gist.to_owned())));
+        }
+        told.extend(own);
+        told
     }
+}
+
+/// A line that says what these originals are about, where no placeholder ever did.
+pub fn anew(originals: &[Original]) -> String {
+    let entries: Vec<Entry> = originals.iter().filter_map(|original| Entry::parse(original.bytes.as_deref()?).ok()).collect();
+    gist(&entries.iter().collect::<Vec<_>>())
 }
 
 /// "tool fold", as placeholders call it.
