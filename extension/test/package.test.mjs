@@ -23,7 +23,8 @@ let work;
 
 /** A line of a shell, where `pi` is Pi, with nothing of whoever runs the test. */
 function shell(line, input = "") {
-  const environment = { ...process.env, HOME: home, PI_CODING_AGENT_DIR: join(home, ".pi/agent"), PI_OFFLINE: "1", XDG_CONFIG_HOME: join(home, ".config") };
+  const environment = { ...process.env, HOME: home, PI_CODING_AGENT_DIR: join(home, ".pi/agent"), PI_OFFLINE: "1" };
+  environment.XDG_CONFIG_HOME = join(home, ".config");
   environment.PATH = [join(home, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter);
   return spawnSync("sh", ["-c", line], { cwd: work, env: environment, input, encoding: "utf8" });
 }
@@ -50,7 +51,8 @@ before(() => {
 test("the tarball holds what runs and what is read, and no source, test or dependency", () => {
   const listed = execFileSync("tar", ["-tzf", join(work, `target/npm/pi-fold-${version}.tgz`)], { encoding: "utf8" }).trim().split("\n");
   const platform = `${process.platform}-${process.arch}`;
-  for (const name of ["package.json", "README.md", "LICENSE", "dist/index.js", "dist/command.js", `dist/pi-fold.${platform}.node`, `dist/pi-fold.${platform}`]) {
+  const binaries = [`dist/pi-fold.${platform}.node`, `dist/pi-fold.${platform}`];
+  for (const name of ["package.json", "README.md", "LICENSE", "dist/index.js", "dist/command.js", ...binaries]) {
     assert.ok(listed.includes(`package/${name}`), name);
   }
   assert.deepEqual(listed.filter((name) => /\/(node_modules|src|test|native|command|store)\//.test(name)), []);

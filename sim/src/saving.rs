@@ -268,7 +268,8 @@ mod tests {
         "{\"type\":\"message\",\"id\":\"u\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n",
         "{\"type\":\"message\",\"id\":\"left\",\"parentId\":\"u\",\"message\":{\"role\":\"assistant\",\"content\":[],\"usage\":",
         "{\"input\":10,\"output\":20,\"cacheRead\":30,\"cacheWrite\":40,\"totalTokens\":100,\"cost\":{\"total\":0.25}}}}\n",
-        "{\"type\":\"compaction\",\"id\":\"c\",\"parentId\":\"u\",\"summary\":\"s\",\"firstKeptEntryId\":\"u\",\"usage\":{\"input\":5,\"cost\":{\"total\":0.5}}}\n",
+        "{\"type\":\"compaction\",\"id\":\"c\",\"parentId\":\"u\",\"summary\":\"s\",\"firstKeptEntryId\":\"u\",\"usage\":",
+        "{\"input\":5,\"cost\":{\"total\":0.5}}}\n",
         "{\"type\":\"usage\",\"id\":\"w\",\"parentId\":\"c\",\"usage\":{\"cacheRead\":7}}\n",
         "{\"type\":\"message\",\"id\":\"bad\",\"parentId\":\"w\",\"message\":{\"role\":\"assistant\",\"content\":[],\"usage\":{\"input\":-1}}}\n",
     );

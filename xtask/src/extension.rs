@@ -180,3 +180,34 @@ fn run_step(what: &str, command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("{what}: {:?} could not be started: {error}", command.get_program()))?;
     status.success().then_some(()).ok_or_else(|| format!("{what} failed"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Value {
+        serde_json::from_str(include_str!("../../extension/package.json")).expect("a manifest")
+    }
+
+    #[test]
+    fn what_is_published_depends_on_every_platforms_package_of_its_own_version_and_keeps_what_runs() {
+        let (source, published) = (manifest(), published(&manifest()));
+        let packages = published["optionalDependencies"].as_object().expect("packages");
+        assert_eq!(packages.len(), PLATFORMS.len());
+        assert!(packages.values().all(|version| *version == source["version"]), "{packages:?}");
+        for field in ["name", "version", "pi", "bin", "exports", "files", "engines", "peerDependencies"] {
+            assert_eq!(published[field], source[field], "{field}");
+        }
+        assert!(published.get("scripts").is_none() && published.get("devDependencies").is_none());
+    }
+
+    #[test]
+    fn a_platforms_package_is_one_that_the_other_needs_says_where_it_runs_and_runs_nothing_when_it_is_installed() {
+        let own = of_platform(&manifest());
+        let name = own["name"].as_str().expect("a name");
+        assert!(published(&manifest())["optionalDependencies"].get(name).is_some(), "{name}");
+        let (system, machine) = names();
+        assert_eq!((name, &own["os"], &own["cpu"]), (&*format!("pi-fold-{system}-{machine}"), &json!([system]), &json!([machine])));
+        assert!(own.get("scripts").is_none() && own["main"] == "pi-fold.node" && own["version"] == manifest()["version"]);
+    }
+}
