@@ -7,6 +7,8 @@
 //! | [`run`] | a seed through every arm, a failing plan shrunk |
 //! | [`sabotage`] | planted bugs, at the seam between runtime and world |
 //! | [`replay`] | a recorded session as a plan |
+//! | [`saving`] | recorded sessions through every arm, and what folding would have saved, in words |
+//! | [`table`], [`screen`] | what came of it, on a terminal and as JSON |
 //!
 //! Same plan, same build or another, one thread or many: the same digest.
 
@@ -14,4 +16,7 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sabotage;
+pub mod saving;
+pub mod screen;
+pub mod table;
 pub mod world;

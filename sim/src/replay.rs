@@ -4,6 +4,7 @@
 //! a count of its own, whose density the recorded usage calibrates.
 
 use fold_models::agent::{Density, Model, Plan, Profile, SCHEMA, World};
+use fold_models::price::Used;
 use fold_runtime::journal::{Branch, BranchProblem, Entry, Journal, Kind, Role, Text};
 use fold_runtime::session::{COMMIT_RECORD, DECISION};
 use fold_runtime::window::Size;
@@ -20,6 +21,64 @@ pub struct Recording {
     pub milli_bytes_per_token: u64,
     /// Whether the recorded usage said it.
     pub calibrated: bool,
+    /// What the session itself used and paid.
+    pub paid: Paid,
+}
+
+/// What a session file says it used and paid: every answer, summary and other call of a model in it, also on branches that were left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paid {
+    /// Calls that report tokens.
+    pub calls: u64,
+    /// Their tokens.
+    pub used: Used,
+    /// Nano-dollars, as Pi noted them; 0 where it knew no price.
+    pub nano_dollars: u64,
+}
+
+impl Paid {
+    /// Adds up the usage of entries. What is no usage as Pi writes it counts for nothing.
+    pub fn of(entries: &[Entry]) -> Self {
+        #[derive(serde::Deserialize, Default)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Usage {
+            input: u64,
+            output: u64,
+            cache_read: u64,
+            cache_write: u64,
+            cost: Cost,
+        }
+        #[derive(serde::Deserialize, Default)]
+        #[serde(default)]
+        struct Cost {
+            total: f64,
+        }
+        // No session of a person comes near it, and sums of these stay exact.
+        const MOST: u64 = 1 << 40;
+        let mut paid = Paid::default();
+        for raw in entries.iter().filter_map(|entry| entry.message_field("usage").or_else(|| entry.field("usage"))) {
+            let Ok(usage) = serde_json::from_str::<Usage>(raw) else { continue };
+            if usage.input.max(usage.output).max(usage.cache_read).max(usage.cache_write) > MOST {
+                continue;
+            }
+            paid.add(Paid {
+                calls: u64::from(usage.input.max(usage.output).max(usage.cache_read).max(usage.cache_write) > 0),
+                used: Used { fresh: usage.input, cached: usage.cache_read, written: usage.cache_write, output: usage.output },
+                nano_dollars: (usage.cost.total.max(0.0) * 1e9).round() as u64,
+            });
+        }
+        paid
+    }
+
+    /// Adds another session's.
+    pub fn add(&mut self, other: Paid) {
+        self.calls += other.calls;
+        self.used.fresh += other.used.fresh;
+        self.used.cached += other.used.cached;
+        self.used.written += other.used.written;
+        self.used.output += other.used.output;
+        self.nano_dollars = self.nano_dollars.saturating_add(other.nano_dollars);
+    }
 }
 
 impl Recording {
@@ -42,13 +101,14 @@ impl Recording {
         if aside > 0 {
             notices.push(format!("{aside} recorded compactions, edits, commit records and decisions are set aside"));
         }
+        let paid = Paid::of(&journal.entries);
         let calibration = calibrate(&entries);
         let entries: Vec<Entry> = entries.into_iter().filter(|entry| !set_aside(entry)).collect();
         if !entries.iter().any(|entry| matches!(entry.kind(), Kind::Message(_))) {
             return Err("it holds no message to replay".to_owned());
         }
         notices.extend(unpaired(&entries));
-        Ok(Recording { entries, notices, milli_bytes_per_token: calibration.unwrap_or(4_000), calibrated: calibration.is_some() })
+        Ok(Recording { entries, notices, milli_bytes_per_token: calibration.unwrap_or(4_000), calibrated: calibration.is_some(), paid })
     }
 
     /// The world a replay happens in, as a plan without operations.

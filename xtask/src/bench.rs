@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: the benchmarks, and the ratios that matter, from one run.
 
-use crate::screen::line;
-use crate::{sim, table};
+use crate::sim;
+use fold_sim::screen::line;
+use fold_sim::table;
 use std::path::PathBuf;
 use std::process::Command;
 

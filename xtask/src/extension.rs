@@ -1,45 +1,142 @@
-//! `cargo xtask extension`: the Pi package, built here; and its tests in a real Pi.
+//! `cargo xtask extension`: the Pi package, built here; its tests in a real Pi; its tarballs.
 
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which build of the addon: what ships, or the one that the tests share their dependencies with.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Also make tarballs, below `target/npm`: one that can be installed as it is, and in `registry` those that are published.
+    #[arg(long)]
+    pack: bool,
+}
+
+/// Which build of the native parts: what ships, or the one that the tests share their dependencies with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     Release,
     Checked,
 }
 
-/// Builds the addon and the package around it into `extension/dist`.
+/// The platforms that are published, by Node's names of system and machine. `docs/release.md` says where each is built.
+const PLATFORMS: [(&str, &str); 5] = [("linux", "x64"), ("linux", "arm64"), ("darwin", "x64"), ("darwin", "arm64"), ("win32", "x64")];
+
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    build(Build::Release)?;
+    if arguments.pack { pack() } else { Ok(()) }
+}
+
+/// Builds the addon, the command and the package around them into `extension/dist`.
 pub fn build(build: Build) -> Result<(), String> {
     let (root, profile) = (root(), if build == Build::Release { "release" } else { "sim" });
     let extension = root.join("extension");
-    run("the addon", Command::new(cargo()).args(["build", "--profile", profile, "--package", "fold-extension"]))?;
+    let packages = ["build", "--profile", profile, "--package", "fold-extension", "--package", "fold-command"];
+    run_step("the addon and the command", Command::new(cargo()).args(packages))?;
     // What the lock names is installed once.
     if !extension.join("node_modules/.package-lock.json").exists() {
-        run("Pi and the compiler", npm(&extension).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]))?;
+        run_step("Pi and the compiler", npm(&extension).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]))?;
     }
-    run("the package", Command::new(node(&extension)).arg("node_modules/typescript/bin/tsc").current_dir(&extension))?;
+    run_step("the package", Command::new(node(&extension)).arg("node_modules/typescript/bin/tsc").current_dir(&extension))?;
+    let (built, dist) = (target(&root).join(profile), extension.join("dist"));
     let library = format!("{}fold_extension{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let built = target(&root).join(profile).join(library);
-    let addon = extension.join("dist").join(addon());
-    // A loaded addon is never written over: the new one takes its name.
-    let fresh = addon.with_extension("new");
-    std::fs::copy(&built, &fresh)
-        .and_then(|_| std::fs::rename(&fresh, &addon))
-        .map_err(|error| format!("{} could not become {}: {error}", built.display(), addon.display()))?;
-    println!("built: {}", extension.join("dist").display());
+    let program = format!("pi-fold{}", std::env::consts::EXE_SUFFIX);
+    place(&built.join(library), &dist.join(format!("pi-fold.{}.node", platform())))?;
+    place(&built.join(program), &dist.join(format!("pi-fold.{}{}", platform(), std::env::consts::EXE_SUFFIX)))?;
+    println!("built: {}", dist.display());
     Ok(())
+}
+
+/// Copies a file with its mode. What is loaded or running is never written over: the new one takes its name.
+fn place(from: &Path, to: &Path) -> Result<(), String> {
+    let fresh = to.with_extension("new");
+    let placed = std::fs::copy(from, &fresh).and_then(|_| std::fs::rename(&fresh, to));
+    placed.map_err(|error| format!("{} could not become {}: {error}", from.display(), to.display()))
+}
+
+/// Makes the tarballs. What is published holds no binary: npm chooses a platform's package beside it. What is not published yet has to bring the
+/// binaries of the platform it was built on.
+fn pack() -> Result<(), String> {
+    let root = root();
+    let (extension, npm_folder) = (root.join("extension"), target(&root).join("npm"));
+    let registry = npm_folder.join("registry");
+    let told = |error: std::io::Error| format!("{} could not be written: {error}", npm_folder.display());
+    let _ = std::fs::remove_dir_all(&npm_folder);
+    std::fs::create_dir_all(&registry).map_err(told)?;
+    tarball(&extension, &npm_folder)?;
+    let manifest = std::fs::read_to_string(extension.join("package.json")).map_err(told)?;
+    let manifest: Value = serde_json::from_str(&manifest).map_err(|error| format!("extension/package.json: {error}"))?;
+    let own = npm_folder.join(format!("pi-fold-{}", platform()));
+    stage(&extension, &own, &of_platform(&manifest)).map_err(told)?;
+    for suffix in [".node", std::env::consts::EXE_SUFFIX] {
+        place(&extension.join("dist").join(format!("pi-fold.{}{suffix}", platform())), &own.join(format!("pi-fold{suffix}")))?;
+    }
+    tarball(&own, &registry)?;
+    let main = npm_folder.join("pi-fold");
+    stage(&extension, &main, &published(&manifest)).map_err(told)?;
+    std::fs::create_dir(main.join("dist")).map_err(told)?;
+    for entry in std::fs::read_dir(extension.join("dist")).map_err(told)? {
+        let file = entry.map_err(told)?;
+        if !file.file_name().to_string_lossy().starts_with("pi-fold.") {
+            std::fs::copy(file.path(), main.join("dist").join(file.file_name())).map_err(told)?;
+        }
+    }
+    tarball(&main, &registry)?;
+    println!("packed: {}", npm_folder.display());
+    Ok(())
+}
+
+/// The beginning of a package: its manifest, and what every package tells.
+fn stage(extension: &Path, to: &Path, manifest: &Value) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    std::fs::write(to.join("package.json"), format!("{manifest:#}\n"))?;
+    ["README.md", "LICENSE"].iter().try_for_each(|name| std::fs::copy(extension.join(name), to.join(name)).map(drop))
+}
+
+/// The manifest of the package that is published: it needs what npm finds for the platform, and nothing that only building needs.
+fn published(manifest: &Value) -> Value {
+    let mut published = manifest.clone();
+    let fields = published.as_object_mut().expect("a manifest is an object");
+    fields.retain(|name, _| name != "devDependencies" && name != "scripts");
+    let packages = PLATFORMS.map(|(system, machine)| (format!("pi-fold-{system}-{machine}"), manifest["version"].clone()));
+    published["optionalDependencies"] = packages.into_iter().collect::<serde_json::Map<_, _>>().into();
+    published
+}
+
+/// The manifest of this platform's package. No script runs when it is installed.
+fn of_platform(manifest: &Value) -> Value {
+    let (system, machine) = names();
+    let program = format!("pi-fold{}", std::env::consts::EXE_SUFFIX);
+    let mut own = json!({
+        "name": format!("pi-fold-{}", platform()),
+        "description": format!("The addon and the command of pi-fold for {system} on {machine}"),
+        "version": manifest["version"], "license": manifest["license"], "engines": manifest["engines"],
+        "os": [system], "cpu": [machine], "main": "pi-fold.node", "files": ["pi-fold.node", program],
+    });
+    // It is linked against the C library of the machine that built it.
+    if cfg!(target_env = "gnu") && system == "linux" {
+        own["libc"] = json!(["glibc"]);
+    }
+    own
+}
+
+fn tarball(package: &Path, to: &Path) -> Result<(), String> {
+    let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
+    run_step("a tarball", npm(package).args(["pack", "--ignore-scripts", "--pack-destination"]).arg(to))
 }
 
 /// The extension in a real Pi, on the Node that Pi needs.
 pub fn test() -> Result<(), String> {
     let extension = root().join("extension");
-    run("tests in Pi", Command::new(node(&extension)).args(["--test", "test/*.test.mjs"]).current_dir(&extension))
+    run_step("tests in Pi", Command::new(node(&extension)).args(["--test", "test/*.test.mjs"]).current_dir(&extension))
 }
 
-/// What the addon of this platform is called, by Node's names.
-fn addon() -> String {
+/// This platform by Node's names.
+fn platform() -> String {
+    let (system, machine) = names();
+    format!("{system}-{machine}")
+}
+
+fn names() -> (&'static str, &'static str) {
     let system = match std::env::consts::OS {
         "macos" => "darwin",
         "windows" => "win32",
@@ -50,7 +147,7 @@ fn addon() -> String {
         "aarch64" => "arm64",
         other => other,
     };
-    format!("pi-fold.{system}-{machine}.node")
+    (system, machine)
 }
 
 /// The Node that the package brings for its tests, where there is one for this machine; else the one that is installed.
@@ -78,8 +175,39 @@ fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn run(what: &str, command: &mut Command) -> Result<(), String> {
+fn run_step(what: &str, command: &mut Command) -> Result<(), String> {
     println!("== {what}: {command:?}");
     let status = command.status().map_err(|error| format!("{what}: {:?} could not be started: {error}", command.get_program()))?;
     status.success().then_some(()).ok_or_else(|| format!("{what} failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Value {
+        serde_json::from_str(include_str!("../../extension/package.json")).expect("a manifest")
+    }
+
+    #[test]
+    fn what_is_published_depends_on_every_platforms_package_of_its_own_version_and_keeps_what_runs() {
+        let (source, published) = (manifest(), published(&manifest()));
+        let packages = published["optionalDependencies"].as_object().expect("packages");
+        assert_eq!(packages.len(), PLATFORMS.len());
+        assert!(packages.values().all(|version| *version == source["version"]), "{packages:?}");
+        for field in ["name", "version", "pi", "bin", "exports", "files", "engines", "peerDependencies"] {
+            assert_eq!(published[field], source[field], "{field}");
+        }
+        assert!(published.get("scripts").is_none() && published.get("devDependencies").is_none());
+    }
+
+    #[test]
+    fn a_platforms_package_is_one_that_the_other_needs_says_where_it_runs_and_runs_nothing_when_it_is_installed() {
+        let own = of_platform(&manifest());
+        let name = own["name"].as_str().expect("a name");
+        assert!(published(&manifest())["optionalDependencies"].get(name).is_some(), "{name}");
+        let (system, machine) = names();
+        assert_eq!((name, &own["os"], &own["cpu"]), (&*format!("pi-fold-{system}-{machine}"), &json!([system]), &json!([machine])));
+        assert!(own.get("scripts").is_none() && own["main"] == "pi-fold.node" && own["version"] == manifest()["version"]);
+    }
 }

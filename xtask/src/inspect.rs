@@ -1,10 +1,10 @@
 //! `cargo xtask inspect`: reads session files as Pi does and says what a model would see of them.
 
-use crate::screen::{Json, line};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Branch, Journal};
 use fold_runtime::session::Session;
 use fold_runtime::window::{Rate, Size, projection};
+use fold_sim::screen::{Json, line};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,7 @@ mod bench;
 mod extension;
 mod inspect;
 mod replay;
-mod screen;
 mod sim;
-mod table;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -30,7 +28,7 @@ enum Command {
     /// Everything that must be green: formatting, lints, and every test.
     Test,
     /// The Pi package, built into `extension/dist`.
-    Extension,
+    Extension(extension::Arguments),
     /// Thousands of seeded sessions through every arm, invariants on; a table.
     Sim(sim::Arguments),
     /// One session step by step: window, marks, occupancy, cause, cost.
@@ -60,7 +58,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Test => test::run().map(|()| true),
-        Command::Extension => extension::build(extension::Build::Release).map(|()| true),
+        Command::Extension(arguments) => extension::run(&arguments).map(|()| true),
         Command::Bench => bench::run().map(|()| true),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),

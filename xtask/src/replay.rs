@@ -1,18 +1,15 @@
 //! `cargo xtask replay`: recorded sessions through every arm, the same table, the same checks.
 
-use crate::screen::{Json, line, timed};
-use crate::table;
 use fold_invariants::owed::Arm;
-use fold_sim::replay::Recording;
-use fold_sim::run::{Found, Summary};
-use fold_sim::world;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use fold_sim::run::Found;
+use fold_sim::saving::{self, Replayed};
+use fold_sim::screen::{Json, line, timed};
+use fold_sim::table;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Session files of the Pi coding agent.
+    /// Session files of the Pi coding agent, or folders with some in them.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The context window and budget, in tokens.
@@ -38,28 +35,19 @@ fn tokens(text: &str) -> Result<u64, String> {
 /// Oddities of a file that the screen shows.
 const NOTICES: usize = 8;
 
-/// A file that was replayed.
-struct Replayed {
-    name: String,
-    recording: Recording,
-    summary: Summary,
-    busy: bool,
-    /// Why an arm ended before the file did.
-    stopped: BTreeMap<&'static str, String>,
-}
-
 /// Whether every file came through without a violation.
 pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut arms = arguments.arm.clone();
     arms.sort_unstable();
     arms.dedup();
-    let json = Json::at(arguments.json.as_deref(), &arguments.files)?;
-    let (mut replayed, mut refused) = (Vec::new(), Vec::new());
+    let (files, mut refused) = saving::files(&arguments.files);
+    let json = Json::at(arguments.json.as_deref(), &files)?;
+    let mut replayed = Vec::new();
     let (seconds, printed) = timed(|| -> Result<(), String> {
-        for file in &arguments.files {
-            match replay(file, arguments.budget, &arms, arguments.busy) {
+        for file in &files {
+            match Replayed::of(file, arguments.budget, &arms, arguments.busy) {
                 Ok(one) => {
-                    print(&one, arguments.budget)?;
+                    print(&one, arguments)?;
                     replayed.push(one);
                 }
                 Err(why) => refused.push(why),
@@ -71,12 +59,15 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let found: usize = replayed.iter().map(|one| one.summary.found.len()).sum();
     if replayed.len() > 1 {
         line(&format!("all {} files:", replayed.len()))?;
-        for text in table::arms(&sums(&replayed).arms).lines() {
+        for text in table::arms(&saving::sums(&replayed).arms).lines() {
             line(text)?;
         }
+        tell(&saving::verdict(&replayed, arguments.budget))?;
     }
     line(&format!("violations: {found}"))?;
-    json.write(&as_json(&replayed, &refused, arguments, seconds))?;
+    let mut value = saving::as_json(&replayed, &refused, arguments.budget, seconds, &|one, found| reproduce(one, arguments, found));
+    value["busy"] = arguments.busy.into();
+    json.write(&value)?;
     let clean = replayed.iter().all(|one| one.summary.found.is_empty());
     // A violation outweighs a file that could not be read, which is said all the same.
     if !clean {
@@ -85,34 +76,21 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     if clean && !refused.is_empty() { Err(refused.join("\n")) } else { Ok(clean) }
 }
 
-fn replay(file: &Path, budget: u64, arms: &[Arm], busy: bool) -> Result<Replayed, String> {
-    let name = file.display().to_string();
-    let bytes = std::fs::read(file).map_err(|error| format!("{name} could not be read: {error}"))?;
-    let recording = Recording::read(&bytes).map_err(|why| format!("{name}: {why}"))?;
-    let (mut runs, mut stopped) = (Vec::new(), BTreeMap::new());
-    for &arm in arms {
-        let (run, explained) = world::replay(&recording, budget, arm, busy).map_err(|why| format!("{name}: {why}"))?;
-        stopped.extend(explained.map(|why| (arm.name(), why)));
-        runs.push(run);
-    }
-    let mut summary = Summary::default();
-    summary.add(0, runs);
-    Ok(Replayed { name, recording, summary, busy, stopped })
+fn tell(sentences: &[String]) -> Result<(), String> {
+    sentences.iter().try_for_each(|sentence| line(&format!("  {sentence}")))
 }
 
-fn print(one: &Replayed, budget: u64) -> Result<(), String> {
+fn print(one: &Replayed, arguments: &Arguments) -> Result<(), String> {
     let density = one.recording.milli_bytes_per_token;
     let source = if one.recording.calibrated { "from the recorded usage" } else { "assumed, the recorded usage says nothing" };
     line(&format!(
         "{}: {} entries, budget {} tokens, {} bytes a token ({source})",
         one.name,
         one.recording.entries.len(),
-        table::thousands(budget),
+        table::thousands(arguments.budget),
         table::fixed(density, 3, 2)
     ))?;
-    for notice in one.recording.notices.iter().take(NOTICES) {
-        line(&format!("  {notice}"))?;
-    }
+    tell(&one.recording.notices[..one.recording.notices.len().min(NOTICES)])?;
     if one.recording.notices.len() > NOTICES {
         line(&format!("  … and {} more such oddities, all survived; --json has them", one.recording.notices.len() - NOTICES))?;
     }
@@ -122,55 +100,11 @@ fn print(one: &Replayed, budget: u64) -> Result<(), String> {
     for (arm, why) in &one.stopped {
         line(&format!("  {arm} stopped: {why}"))?;
     }
-    for found in &one.summary.found {
-        let violation = &found.violation;
-        line(&format!("VIOLATION of {} by {}, entry {}", violation.invariant, violation.arm, violation.step))?;
-        line(&format!("  expected: {}", violation.expected))?;
-        line(&format!("  seen:     {}", violation.seen))?;
-        line(&format!("  again:    {}", reproduce(one, budget, found)))?;
-    }
-    Ok(())
+    tell(&saving::verdict(std::slice::from_ref(one), arguments.budget))?;
+    saving::violations(one, &|found| reproduce(one, arguments, found)).iter().try_for_each(|text| line(text))
 }
 
-fn reproduce(one: &Replayed, budget: u64, found: &Found) -> String {
-    let busy = if one.busy { " --busy" } else { "" };
-    format!("cargo xtask replay {} --budget {budget} --arm {}{busy}", one.name, found.violation.arm)
-}
-
-/// All files together.
-fn sums(replayed: &[Replayed]) -> Summary {
-    let mut sums = Summary::default();
-    replayed.iter().enumerate().for_each(|(index, one)| sums.absorb(index as u64, &one.summary));
-    sums
-}
-
-/// One object with the sums, and the files one by one.
-fn as_json(replayed: &[Replayed], refused: &[String], arguments: &Arguments, seconds: f64) -> Value {
-    let budget = arguments.budget;
-    let mut violations = Vec::new();
-    let mut files = Vec::new();
-    for one in replayed {
-        let own = table::json(&one.summary, "file", json!(one.name), seconds, &|found| reproduce(one, budget, found));
-        for violation in own["violations"].as_array().into_iter().flatten() {
-            let mut violation = violation.clone();
-            violation["file"] = json!(one.name);
-            violations.push(violation);
-        }
-        files.push(json!({
-            "file": one.name,
-            "entries": one.recording.entries.len(),
-            "notices": one.recording.notices,
-            "milli_bytes_per_token": one.recording.milli_bytes_per_token,
-            "calibrated": one.recording.calibrated,
-            "stopped": one.stopped,
-            "arms": own["arms"],
-            "digest": own["digest"],
-        }));
-    }
-    let mut value = table::json(&sums(replayed), "files", json!(files), seconds, &|_| String::new());
-    value["violations"] = json!(violations);
-    value["refused"] = json!(refused);
-    value["budget"] = json!(budget);
-    value["busy"] = json!(arguments.busy);
-    value
+fn reproduce(one: &Replayed, arguments: &Arguments, found: &Found) -> String {
+    let busy = if arguments.busy { " --busy" } else { "" };
+    format!("cargo xtask replay {} --budget {} --arm {}{busy}", one.name, arguments.budget, found.violation.arm)
 }

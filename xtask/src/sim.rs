@@ -1,13 +1,13 @@
 //! `cargo xtask sim` and `cargo xtask trace`: seeds through arms, a table, and where something broke the way back to it.
 
-use crate::screen::{Json, line};
-use crate::table;
 use fold_invariants::owed::Arm;
 use fold_models::agent::{Plan, Profile, draw};
 use fold_runtime::journal::Digest;
 use fold_sim::report::Run;
 use fold_sim::run::{Found, Summary, plan, seed, smallest, trace};
 use fold_sim::sabotage::Sabotage;
+use fold_sim::screen::{Json, line};
+use fold_sim::table;
 use fold_sim::world::Options;
 use serde::Serialize;
 use serde_json::json;
@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let (profile, flag) = (arguments.profile.name(), sabotage_flag(options));
     line(&format!("seeds {}..{} of profile {profile}, arms {}{flag}", seeds.start, seeds.end, names.join(", ")))?;
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let (seconds, summary) = crate::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
+    let (seconds, summary) = fold_sim::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
     // Only the profile that draws everything should have taken every path.
     let full = arguments.profile == Profile::Swarm && seeds == usual(arguments.profile) && arms == Arm::ALL;
@@ -145,7 +145,7 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
 
 /// Whole steady sessions that one core runs in a second, every check on.
 pub fn sessions_per_second() -> Result<f64, String> {
-    let (seconds, summary) = crate::screen::timed(|| all(Profile::Steady, 0..400, &[Arm::Fold], 1, Options::default()));
+    let (seconds, summary) = fold_sim::screen::timed(|| all(Profile::Steady, 0..400, &[Arm::Fold], 1, Options::default()));
     let summary = summary?;
     if summary.found.is_empty() {
         Ok(summary.seeds() as f64 / seconds)
@@ -235,7 +235,7 @@ fn stored(file: &Path, arms: &[Arm], options: Options, report: Json<'_>) -> Resu
         stored.ops.len(),
         sabotage_flag(options)
     ))?;
-    let (seconds, runs) = crate::screen::timed(|| plan(&stored, arms, options));
+    let (seconds, runs) = fold_sim::screen::timed(|| plan(&stored, arms, options));
     let mut summary = Summary::default();
     summary.add(stored.seed, runs?);
     table::print(&summary, stored.profile, seconds, false)?;

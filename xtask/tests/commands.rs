@@ -154,6 +154,7 @@ fn a_replay_that_stops_says_what_room_the_window_keeps() {
     let text = screen(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("fold stopped: request 2 would hold about "), "{text}");
+    assert!(text.contains("With folding, the session would have ended after 1 of 1 requests, at a full window."), "{text}");
     assert!(text.contains("where 17000 may leave: the window of 20000 keeps 2000 for an answer and 1000 for the estimate's error"), "{text}");
 }
 

@@ -11,13 +11,13 @@
 //! | `plan` | decisions as JSON |
 //! | `settings` | what is refused of a settings file, and where it stands |
 //! | `shades` | the colours of the fold bar |
-//! | `store` | second copies in SQLite |
+//!
+//! Second copies are kept by `fold-store`.
 
 mod held;
 mod plan;
 mod settings;
 mod shades;
-pub mod store;
 
 use held::Held;
 use napi::bindgen_prelude::{Buffer, spawn_blocking};

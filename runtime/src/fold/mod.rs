@@ -22,7 +22,7 @@ pub use brief::{Bound, Child, brief, gist, parent_brief};
 pub use clip::clip_content;
 pub use cut::Carrier;
 pub use decided::{DECISION, Decided};
-pub use record::COMMIT_RECORD;
+pub use record::{COMMIT_RECORD, Recorded, recorded};
 pub use text::{BRIEF_VERSION, FoldId, FoldKind, FoldName, brief_bound, clip, placeholder, quote, result_line};
 pub use unit::{Unit, UnitKind, Units};
 

@@ -222,6 +222,41 @@ impl Record {
     }
 }
 
+/// A fold as a record names it, whether or not the record counts on its branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// How it is addressed.
+    pub id: String,
+    /// What it is.
+    pub kind: FoldKind,
+    /// The entries it hides itself, each with the digest that its line had.
+    pub parts: Vec<(String, Digest)>,
+    /// Ids of the folds it contains, which hide more.
+    pub children: Vec<String>,
+}
+
+/// The folds that a commit record names, for who looks after originals rather than after a window. `None` if the entry is no record, one of
+/// another version, or names a fold by other parts than its id stands for.
+///
+/// ```
+/// use fold_runtime::{fold::recorded, journal::Entry};
+/// let entry = Entry::parse(r#"{"type":"custom","id":"x","parentId":null,"customType":"pi-fold.commit","data":{"v":1,"folds":[],"edits":[]}}"#)?;
+/// assert_eq!(recorded(&entry), Some(Vec::new()));
+/// # Ok::<(), fold_runtime::journal::EntryError>(())
+/// ```
+pub fn recorded(entry: &Entry) -> Option<Vec<Recorded>> {
+    if !matches!(entry.kind(), Kind::Custom { custom_type } if *custom_type == *COMMIT_RECORD) {
+        return None;
+    }
+    let fold = |stored: Stored| Recorded {
+        id: stored.id,
+        kind: stored.kind,
+        parts: stored.parts.into_iter().zip(stored.digests).collect(),
+        children: stored.children,
+    };
+    Some(Record::parse(entry)?.folds.into_iter().map(fold).collect())
+}
+
 fn pairs(list: &[(String, Sha)]) -> impl Iterator<Item = (&str, Digest)> {
     list.iter().map(|(id, Sha(digest))| (id.as_str(), *digest))
 }

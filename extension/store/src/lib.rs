@@ -1,14 +1,21 @@
 //! Second copies of originals in SQLite, beside the session files; safe with several Pi processes at once.
+//!
+//! Who folds opens it with [`Store::open`]; who only looks opens it with [`Store::open_to_read`], which makes nothing and changes nothing.
 
 use fold_runtime::journal::Digest;
 use fold_runtime::ports::{ObjectStore, StoreError};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+use std::fmt::Display;
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long another process may hold the database before a call gives up.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the database is called, in the folder of the session files.
+pub const NAME: &str = "pi-fold.sqlite";
 
 /// A database of originals by their SHA-256.
 pub struct Store {
@@ -21,7 +28,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`], with the path: folding goes on without second copies.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let told = |error: &dyn std::fmt::Display| StoreError(format!("the store of second copies, {}: {error}", path.display()));
+        let told = |error: &dyn Display| named(path, error);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         // SQLite gives its other two files the mode of the first.
@@ -40,6 +47,47 @@ impl Store {
             .map_err(|error| told(&error))?;
         Ok(Store { connection })
     }
+
+    /// Opens a database that is there, only to read from it; `None` where there is none. Whoever folds meanwhile is not held up.
+    ///
+    /// # Errors
+    /// [`StoreError`], with the path: what stands there is no store of ours, is damaged, or may not be read.
+    pub fn open_to_read(path: &Path) -> Result<Option<Self>, StoreError> {
+        let told = |error: &dyn Display| named(path, error);
+        // SQLite says of a missing file only that it is "unable to open" it, as of one that may not be read.
+        match std::fs::File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| told(&error))?,
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let checked = |connection: Connection| {
+            connection.busy_timeout(PATIENCE)?;
+            connection.prepare("select line from originals where digest = ?1").map(drop)?;
+            Ok(connection)
+        };
+        let connection = Connection::open_with_flags(path, flags).and_then(checked).or_else(|error| {
+            // A reader puts an index of the log beside the database. Where it cannot, and there is no log, nobody writes either, and the
+            // database is read as it stands.
+            let log = PathBuf::from(format!("{}-wal", path.display()));
+            if log.exists() {
+                Err(error)
+            } else {
+                Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI).and_then(checked)
+            }
+        });
+        Ok(Some(Store { connection: connection.map_err(|error| told(&error))? }))
+    }
+}
+
+fn named(path: &Path, error: &dyn Display) -> StoreError {
+    StoreError(format!("the store of second copies, {}: {error}", path.display()))
+}
+
+/// The path as SQLite's URI, in which three characters mean something else, of a database that nobody changes.
+fn unchanging(path: &Path) -> String {
+    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let rooted = if cfg!(windows) { format!("/{}", escaped.replace('\\', "/")) } else { escaped };
+    format!("file:{rooted}?immutable=1")
 }
 
 impl ObjectStore for Store {
@@ -92,6 +140,47 @@ mod tests {
             let mode = std::fs::metadata(folder.join(name)).expect("a file").permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn who_only_reads_makes_nothing_changes_nothing_and_sees_what_was_kept() {
+        let folder = folder("read");
+        let path = folder.join("pi-fold.sqlite");
+        assert!(Store::open_to_read(&path).is_ok_and(|store| store.is_none()));
+        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+        let digest = Digest::of(b"four");
+        Store::open(&path).and_then(|mut store| store.put(digest, b"four")).expect("kept");
+        let mut reader = Store::open_to_read(&path).expect("opened").expect("a store");
+        assert_eq!(reader.get(digest), Ok(Some(b"four".to_vec())));
+        assert!(reader.put(digest, b"five").is_err());
+        // What is folded while somebody reads is kept, and seen.
+        let other = Digest::of(b"six");
+        Store::open(&path).and_then(|mut store| store.put(other, b"six")).expect("kept");
+        assert_eq!(reader.get(other), Ok(Some(b"six".to_vec())));
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn where_nothing_can_be_put_beside_it_a_database_is_read_as_it_stands() {
+        let folder = folder("unchanging");
+        let path = folder.join("50% ? #1.sqlite");
+        let digest = Digest::of(b"four");
+        Store::open(&path).and_then(|mut store| store.put(digest, b"four")).expect("kept");
+        // Whoever runs this may write everywhere; over a folder nobody can.
+        std::fs::create_dir(folder.join("50% ? #1.sqlite-shm")).expect("a folder");
+        let reader = Store::open_to_read(&path).expect("opened").expect("a store");
+        assert_eq!(reader.get(digest), Ok(Some(b"four".to_vec())));
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn what_is_no_store_is_refused_by_who_only_reads_with_its_name() {
+        let folder = folder("foreign");
+        let path = folder.join("foreign.sqlite");
+        Connection::open(&path).and_then(|connection| connection.execute_batch("create table notes (text)")).expect("another's database");
+        let refused = Store::open_to_read(&path).err().expect("refused");
+        assert!(refused.0.contains("foreign.sqlite") && refused.0.contains("originals"), "{refused}");
         let _ = std::fs::remove_dir_all(folder);
     }
 

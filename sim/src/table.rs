@@ -1,14 +1,14 @@
 //! The table of a run, on the screen and as JSON.
 
+use crate::report::{Report, Rewrite};
+use crate::run::{Found, Summary};
 use crate::screen::line;
+use crate::world::Step;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use fold_invariants::owed::Arm;
 use fold_invariants::probes::PROBES;
 use fold_models::agent::Profile;
-use fold_sim::report::{Report, Rewrite};
-use fold_sim::run::{Found, Summary};
-use fold_sim::world::Step;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,9 +53,14 @@ pub fn per_cent(ppm: u64) -> String {
     fixed(ppm, 4, 1) + "%"
 }
 
-/// Nano-dollars as dollars.
+/// Nano-dollars as dollars, to a hundredth of a cent.
 pub fn dollars(nano: u64) -> String {
     fixed(nano, 9, 4)
+}
+
+/// Nano-dollars in a sentence: to a cent from ten cents on, else to a hundredth of one.
+pub fn money(nano: u64) -> String {
+    format!("${}", fixed(nano, 9, if nano >= 100_000_000 { 2 } else { 4 }))
 }
 
 type Counts = BTreeMap<&'static str, u64>;
@@ -97,11 +102,38 @@ fn a_request(report: &Report) -> u64 {
     report.totals.tiered.checked_div(report.totals.requests).unwrap_or(0)
 }
 
+/// What a person asks first, in the order of [`ROWS`].
+const FIRST: [&str; 11] = [
+    "sessions",
+    "requests",
+    "commits",
+    "rewrites by cause",
+    "folds",
+    "peak request, tokens",
+    "cached share of the prompts",
+    "fresh tokens",
+    "cached tokens",
+    "output tokens",
+    "dollars, all sessions",
+];
+
 /// Arms side by side.
 pub fn arms(reports: &BTreeMap<Arm, Report>) -> String {
+    of_rows(reports, &|_| true)
+}
+
+/// Arms side by side, in the few rows that a person asks for first.
+pub fn arms_in_short(reports: &BTreeMap<Arm, Report>) -> String {
+    of_rows(reports, &|name| FIRST.contains(&name))
+}
+
+fn of_rows(reports: &BTreeMap<Arm, Report>, wanted: &dyn Fn(&str) -> bool) -> String {
     let head: Vec<&str> = std::iter::once("").chain(reports.keys().map(|arm| arm.name())).collect();
     let row = |name: String, fill: &dyn Fn(&Report) -> String| std::iter::once(name).chain(reports.values().map(fill)).collect::<Vec<_>>();
-    let rows = ROWS.iter().flat_map(|kind| match kind {
+    let shown = ROWS.iter().filter(|kind| match kind {
+        Row::Figure(name, _) | Row::Counts(name, _) => wanted(name),
+    });
+    let rows = shown.flat_map(|kind| match kind {
         Row::Figure(name, fill) => vec![row((*name).to_owned(), fill)],
         Row::Counts(name, of) => {
             let sum = row((*name).to_owned(), &|report| thousands(of(report).values().sum()));
@@ -113,7 +145,10 @@ pub fn arms(reports: &BTreeMap<Arm, Report>) -> String {
     table(&head, rows)
 }
 
-/// The whole table; a run that is `full` should have taken every named path, and a warning names those that it did not.
+/// The whole table of seeded sessions; a run that is `full` should have taken every named path, and a warning names those that it did not.
+///
+/// # Errors
+/// Standard output cannot be written.
 pub fn print(summary: &Summary, profile: Profile, seconds: f64, full: bool) -> Result<(), String> {
     for text in arms(&summary.arms).lines() {
         line(text)?;
@@ -180,7 +215,7 @@ impl Tax {
     }
 }
 
-/// What the screen shows, for machines.
+/// What the screen shows, for machines; `what` names `which` sessions it is of, `reproduce` gives the command that shows a violation again.
 pub fn json(summary: &Summary, what: &str, which: Value, seconds: f64, reproduce: &dyn Fn(&Found) -> String) -> Value {
     let arms: serde_json::Map<String, Value> = summary.arms.iter().map(|(arm, report)| (arm.name().to_owned(), arm_json(report))).collect();
     let probes: serde_json::Map<String, Value> = PROBES.iter().map(|probe| ((*probe).to_owned(), summary.probes.count(probe).into())).collect();
@@ -251,6 +286,9 @@ const COLUMNS: [&str; 6] = [
 ];
 
 /// A session step by step; `at` shows one step and its neighbours.
+///
+/// # Errors
+/// Standard output cannot be written.
 pub fn steps(steps: &[Step], at: Option<usize>) -> Result<(), String> {
     COLUMNS.into_iter().try_for_each(line)?;
     let near = |step: &&Step| at.is_none_or(|at| step.op.abs_diff(at) <= 3);
@@ -297,6 +335,7 @@ mod tests {
     fn what_is_shown_is_rounded_half_up_and_never_cut_off() {
         assert_eq!((per_cent(49_499), per_cent(49_500), per_cent(999_950)), ("4.9%".into(), "5.0%".into(), "100.0%".into()));
         assert_eq!((dollars(49_999), dollars(50_000), dollars(1_999_950_000)), ("0.0000".into(), "0.0001".into(), "2.0000".into()));
+        assert_eq!((money(99_999_999), money(100_000_000), money(15_045_100_000)), ("$0.1000".into(), "$0.10".into(), "$15.05".into()));
         assert_eq!((fixed(3_995, 3, 2), fixed(1_234, 3, 3)), ("4.00".into(), "1.234".into()));
     }
 
@@ -310,6 +349,17 @@ mod tests {
         let row = |name: &str| text.lines().find(|line| line.contains(name)).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(row("rewrites by cause").as_deref(), Some("│ rewrites by cause 1,234,568 1,234,568 1,234,568 │"));
         assert_eq!(row("navigation").as_deref(), Some("│ navigation 0 1,234,567 0 │"));
+    }
+
+    #[test]
+    fn the_short_table_has_the_long_ones_rows_and_fits_eighty_columns() {
+        let large = Report { peak: 1_048_576, ..Report::default() };
+        let reports = BTreeMap::from([(Arm::Fold, large.clone()), (Arm::None, large.clone()), (Arm::Native, large)]);
+        let (long, short) = (arms(&reports), arms_in_short(&reports));
+        assert_eq!(short.lines().filter(|line| line.starts_with('│')).count(), FIRST.len() + 1, "{short}");
+        let names = |text: &str| text.lines().filter_map(|line| Some(line.split_once("  ")?.0.to_owned())).collect::<Vec<_>>();
+        assert!(names(&short).iter().all(|name| names(&long).contains(name)), "{short}");
+        assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// Prints a line. A closed pipe is silence; anything else that goes wrong is an error. Control characters of foreign text are
 /// shown as U+FFFD, so that an entry id cannot draw on the terminal.
+///
+/// # Errors
+/// Why standard output cannot be written.
 pub fn line(text: &str) -> Result<(), String> {
     let text: String = text.chars().map(|character| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }).collect();
     match writeln!(std::io::stdout().lock(), "{text}") {
@@ -14,11 +17,30 @@ pub fn line(text: &str) -> Result<(), String> {
     }
 }
 
+/// A sentence in lines of at most so many characters, as far as its words allow.
+///
+/// ```
+/// assert_eq!(fold_sim::screen::wrapped("one two three", 8), ["one two", "three"]);
+/// ```
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Where `--json` puts what the screen shows: asked for a place before the work starts, written when it is done.
 pub struct Json<'a>(Option<&'a Path>);
 
 impl<'a> Json<'a> {
     /// Refuses a place that cannot be written, and one of the files that are read, before any work is done for it.
+    ///
+    /// # Errors
+    /// Why the place will not do.
     pub fn at(path: Option<&'a Path>, read: &[PathBuf]) -> Result<Self, String> {
         let Some(path) = path else { return Ok(Json(None)) };
         let same = |other: &PathBuf| path.canonicalize().is_ok_and(|place| other.canonicalize().is_ok_and(|other| other == place));
@@ -38,6 +60,9 @@ impl<'a> Json<'a> {
     }
 
     /// Writes it as one object. The file is there whole or not at all: one of before stays until the new one stands beside it.
+    ///
+    /// # Errors
+    /// Why it could not be written.
     pub fn write(self, value: &serde_json::Value) -> Result<(), String> {
         let Some(path) = self.0 else { return Ok(()) };
         let text = format!("{value:#}\n");
@@ -55,7 +80,7 @@ impl<'a> Json<'a> {
 
 /// A name that nobody else has, in the same folder.
 fn beside(path: &Path) -> PathBuf {
-    path.with_file_name(format!(".xtask-{}.tmp", std::process::id()))
+    path.with_file_name(format!(".pi-fold-{}.tmp", std::process::id()))
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> String {
