@@ -7,6 +7,7 @@
 //! | [`run`] | a seed through every arm, a failing plan shrunk |
 //! | [`sabotage`] | planted bugs, at the seam between runtime and world |
 //! | [`replay`] | a recorded session as a plan |
+//! | [`sent`] | what left a session, for another host to be asked |
 //!
 //! Same plan, same build or another, one thread or many: the same digest.
 
@@ -14,4 +15,5 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sabotage;
+pub mod sent;
 pub mod world;

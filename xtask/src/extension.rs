@@ -35,7 +35,9 @@ pub fn build(build: Build) -> Result<(), String> {
 /// The extension in a real Pi, on the Node that Pi needs.
 pub fn test() -> Result<(), String> {
     let extension = root().join("extension");
-    run("tests in Pi", Command::new(node(&extension)).args(["--test", "test/*.test.mjs"]).current_dir(&extension))
+    // Some of the tests ask this program what the runtime and the simulator say.
+    let this = std::env::current_exe().map_err(|error| format!("this program does not know where it is: {error}"))?;
+    run("tests in Pi", Command::new(node(&extension)).env("XTASK", this).args(["--test", "test/*.test.mjs"]).current_dir(&extension))
 }
 
 /// What the addon of this platform is called, by Node's names.
