@@ -25,6 +25,8 @@ const ROOM = 16 * 1024 * 1024;
 
 /** The room, in tokens, that what a person reads may take: it goes into no window. */
 const ANY = 0xffff_ffff;
+/** What takes longer than this, in milliseconds, is told while it lasts. */
+const LONG = 300;
 
 export class Folding {
   /** The row above the footer. */
@@ -256,7 +258,8 @@ export class Folding {
     const file = ctx.sessionManager.getSessionFile();
     const store = file ? join(dirname(file), "pi-fold.sqlite") : null;
     this.#leaf = ctx.sessionManager.getLeafId();
-    this.#fold = await this.#native.Fold.open(lines(branch), text, this.#window, store);
+    const entries = branch.length.toLocaleString("en-US");
+    this.#fold = await told(ctx, `reading ${entries} entries…`, this.#native.Fold.open(lines(branch), text, this.#window, store));
   }
 
   /** Hands over what is new and asks what is to be appended; `undefined` where nothing is folded. */
@@ -273,7 +276,7 @@ export class Folding {
     const fresh = news ?? [];
     this.#looksFor(fresh);
     this.#leaf = ctx.sessionManager.getLeafId();
-    return JSON.parse(await this.#fold.turn(lines(fresh), moment)) as Plan;
+    return JSON.parse(await told(ctx, "deciding what to fold…", this.#fold.turn(lines(fresh), moment))) as Plan;
   }
 
   /** Whether the last boundary of ours came onto the branch: another extension can drop it, and nothing tells. */
@@ -324,7 +327,8 @@ export class Folding {
   }
 
   async #save(ctx: ExtensionContext): Promise<void> {
-    const warning = this.#fold ? (JSON.parse(await this.#fold.save()) as string | null) : null;
+    const saved = this.#fold ? await told(ctx, "keeping second copies…", this.#fold.save()) : "null";
+    const warning = JSON.parse(saved) as string | null;
     if (warning) this.#tell(ctx, warning, "warning");
   }
 
@@ -355,6 +359,22 @@ export class Folding {
     });
     this.#line = done;
     return done;
+  }
+}
+
+/** Waits for work off the main thread; where there is a screen and it takes long, says so until it is done. */
+async function told<T>(ctx: ExtensionContext, words: string, work: Promise<T>): Promise<T> {
+  if (!ctx.hasUI) return work;
+  let shown = false;
+  const timer = setTimeout(() => {
+    shown = true;
+    ctx.ui.setStatus("pi-fold.progress", `pi-fold: ${words}`);
+  }, LONG);
+  try {
+    return await work;
+  } finally {
+    clearTimeout(timer);
+    if (shown) ctx.ui.setStatus("pi-fold.progress", undefined);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { load } from "../dist/native.js";
 import { ai, answers, folder, open, pi, records, rewrites, steps, unpaired } from "./world.mjs";
 
 const compactions = (world) => world.sessionManager.getBranch().filter((entry) => entry.type === "compaction").length;
@@ -130,4 +131,38 @@ test("a step back to the point before a commit that leaves only notes behind is 
   assert.ok(cancelled);
   assert.equal(world.sessionManager.getLeafId(), leaf);
   world.session.dispose();
+});
+
+test("what takes longer than a moment is told on the screen while it lasts, and nothing else is", async () => {
+  const native = load();
+  const { Fold } = native;
+  const { turn } = Fold.prototype;
+  const late = (work) => new Promise((resolve) => setTimeout(resolve, 400)).then(work);
+  const shown = [];
+  const ui = { setStatus: (key, text) => shown.push([key, text]), notify: () => {} };
+  const world = await open(folder(), { ui });
+  answers(world, steps(3));
+  await world.session.prompt("go");
+  assert.deepEqual(shown, [], "nothing took long");
+  const file = world.session.sessionFile;
+  const entries = world.sessionManager.getBranch().length;
+  world.session.dispose();
+  native.Fold = { open: (...given) => late(() => Fold.open(...given)) };
+  Fold.prototype.turn = function (...given) {
+    return given[1] === "turn_end" ? late(() => turn.apply(this, given)) : turn.apply(this, given);
+  };
+  try {
+    const again = await open(folder(), { ui, manager: pi.SessionManager.open(file) });
+    answers(again, [ai.fauxAssistantMessage("well")]);
+    await again.session.prompt("and?");
+    again.session.dispose();
+    // Without a screen there is nothing to tell it on.
+    const blind = await open(folder(), { manager: pi.SessionManager.open(file) });
+    assert.deepEqual(blind.errors, []);
+    blind.session.dispose();
+  } finally {
+    [native.Fold, Fold.prototype.turn] = [Fold, turn];
+  }
+  const texts = shown.map(([key, text]) => (key === "pi-fold.progress" ? text : key));
+  assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: deciding what to fold…", undefined]);
 });

@@ -34,9 +34,9 @@ function big(extension) {
 
 /**
  * A session on a folder. `before` and `after` are extensions that load before and after ours, `options` those of the fold; without `folds` ours is
- * not there at all.
+ * not there at all. `ui` is the screen, where there is one.
  */
-export async function open(path, { manager, window = 100_000, before = [], after = [], options = {}, folds = true, compaction = {} } = {}) {
+export async function open(path, { manager, window = 100_000, before = [], after = [], options = {}, folds = true, compaction = {}, ui } = {}) {
   const faux = ai.fauxProvider({ provider: "faux", api: "faux-api", models: [{ id: "faux-1", contextWindow: window, maxTokens: 4_096 }] });
   const modelRuntime = await pi.ModelRuntime.create({ authPath: join(path, "agent/auth.json"), modelsPath: join(path, "agent/models.json") });
   modelRuntime.registerNativeProvider(faux.provider);
@@ -72,7 +72,7 @@ export async function open(path, { manager, window = 100_000, before = [], after
   const errors = [];
   const events = [];
   session.subscribe((event) => events.push(event));
-  await session.bindExtensions({ onError: (error) => errors.push(`${error.event}: ${error.error}`) });
+  await session.bindExtensions({ ...(ui ? { uiContext: ui, mode: "tui" } : {}), onError: (error) => errors.push(`${error.event}: ${error.error}`) });
   return { faux, session, sessionManager, errors, events, requests: [] };
 }
 

@@ -8,6 +8,7 @@
 //! | [`sabotage`] | planted bugs, at the seam between runtime and world |
 //! | [`replay`] | a recorded session as a plan |
 //! | [`saving`] | recorded sessions through every arm, and what folding would have saved, in words |
+//! | [`sent`] | what left a session, for another host to be asked |
 //! | [`table`], [`screen`] | what came of it, on a terminal and as JSON |
 //!
 //! Same plan, same build or another, one thread or many: the same digest.
@@ -18,5 +19,6 @@ pub mod run;
 pub mod sabotage;
 pub mod saving;
 pub mod screen;
+pub mod sent;
 pub mod table;
 pub mod world;

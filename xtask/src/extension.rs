@@ -127,7 +127,11 @@ fn tarball(package: &Path, to: &Path) -> Result<(), String> {
 /// The extension in a real Pi, on the Node that Pi needs.
 pub fn test() -> Result<(), String> {
     let extension = root().join("extension");
-    run_step("tests in Pi", Command::new(node(&extension)).args(["--test", "test/*.test.mjs"]).current_dir(&extension))
+    // Some of the tests ask this program what the runtime and the simulator say.
+    let this = std::env::current_exe().map_err(|error| format!("this program does not know where it is: {error}"))?;
+    // Most of them wait for a screen or a process: more run at once than there are cores.
+    let words = ["--test", "--test-concurrency=4", "test/*.test.mjs"];
+    run_step("tests in Pi", Command::new(node(&extension)).env("XTASK", this).args(words).current_dir(&extension))
 }
 
 /// This platform by Node's names.

@@ -1,6 +1,7 @@
 //! The commands of this project. This file only dispatches.
 
 mod bench;
+mod conform;
 mod extension;
 mod inspect;
 mod replay;
@@ -35,6 +36,9 @@ enum Command {
     Trace(sim::TraceArguments),
     /// What a turn, a commit and an open cost, with ratios from one run.
     Bench,
+    /// What the tests in a real Pi compare with; see `docs/testing.md`.
+    #[command(subcommand, hide = true)]
+    Conform(conform::Command),
     /// Recorded sessions through every arm: what folding would have saved, with the invariants on.
     Replay(replay::Arguments),
     /// What a model sees of a session file, and what it weighs.
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Command::Test => test::run().map(|()| true),
         Command::Extension(arguments) => extension::run(&arguments).map(|()| true),
         Command::Bench => bench::run().map(|()| true),
+        Command::Conform(command) => conform::run(&command).map(|()| true),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),

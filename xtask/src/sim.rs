@@ -48,7 +48,7 @@ pub struct Arguments {
     sabotage: Option<Sabotage>,
 }
 
-fn range(text: &str) -> Result<Range<u64>, String> {
+pub fn range(text: &str) -> Result<Range<u64>, String> {
     let wrong = || format!("seeds are a range A..B with A below B, such as 0..2000, not {text}");
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
     let range = from.parse().map_err(|_| wrong())?..to.parse().map_err(|_| wrong())?;

@@ -6,12 +6,8 @@ use fold_runtime::config::Settings;
 use fold_runtime::fold::FoldKind;
 use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::ports::ObjectStore;
-<<<<<<< HEAD
 use fold_runtime::session::{Category, Decision, Deferral, Item, Moment, Place, Row, Session, State};
-=======
-use fold_runtime::session::{Decision, Deferral, Moment, Session};
 use fold_store::Store;
->>>>>>> e05eb020dfaeefc4f291ead78aa7c85f2239a53c
 use serde_json::{Value, json};
 
 /// A session, and where its second copies are kept.

@@ -1,5 +1,7 @@
 //! Pi's own compaction: when it happens, where it cuts, what it asks to be summarized.
 //!
+//! All of it looks at Pi's own projection: what an extension shows over the branch is not in there.
+//!
 //! Pi counts four characters as a token from the last usage on, and does not scale its two constants to a small window: with one of 20,000
 //! tokens it compacts at 3,616 and then keeps all it can.
 
@@ -8,6 +10,7 @@ use super::{Host, plain_text};
 use crate::shown::{Role, Shown, estimate_of_system};
 use fold_runtime::journal::{Assistant, Entry, Kind, Role as EntryRole, StopReason};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,6 +57,20 @@ impl Host {
     /// Pi's estimate of the next request: the last usage and four characters a token from there; all of it in characters if anything
     /// changed what was shown since.
     pub fn estimate(&self) -> u64 {
+        self.plain().estimate_of_window()
+    }
+
+    /// The session without what an extension shows over its branch.
+    fn plain(&self) -> Cow<'_, Host> {
+        if self.window.overlay().next().is_none() {
+            return Cow::Borrowed(self);
+        }
+        let mut plain = self.clone();
+        plain.lay_over([]).expect("nothing is refused where nothing is shown");
+        Cow::Owned(plain)
+    }
+
+    fn estimate_of_window(&self) -> u64 {
         let trailing = |from: usize| self.window().iter().skip(from).map(|shown| shown.estimate).sum::<u64>();
         let usage = self.window().iter().enumerate().rev().find_map(|(index, shown)| Some((index, shown.at, usage_of(&shown.source)?)));
         match usage {
@@ -79,6 +96,10 @@ impl Host {
 
     /// What Pi would compact; `None` if there is nothing to summarize, or the leaf is a compaction.
     pub fn plan_compaction(&self, keep_recent: u64) -> Option<Compaction> {
+        self.plain().plan_of_window(keep_recent)
+    }
+
+    fn plan_of_window(&self, keep_recent: u64) -> Option<Compaction> {
         if matches!(self.leaf()?.kind(), Kind::Compaction { .. }) {
             return None;
         }
@@ -102,8 +123,6 @@ impl Host {
 
     /// Compacts as Pi does, with somebody else's summaries. `None` if there was nothing to compact.
     pub fn compact(&mut self, keep_recent: u64, summarizer: &mut dyn FnMut(&Summarize<'_>) -> String) -> Option<Entry> {
-        // Pi summarizes its own projection: what an extension shows over it is not in there.
-        self.lay_over([]).expect("nothing is refused where nothing is shown");
         let plan = self.plan_compaction(keep_recent)?;
         let previous = plan.previous.as_deref();
         let mut history = || summarizer(&Summarize { part: Part::History, previous, messages: &plan.history });

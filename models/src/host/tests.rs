@@ -244,6 +244,25 @@ fn there_is_nothing_to_compact_while_everything_would_be_kept() {
 }
 
 #[test]
+fn what_is_shown_over_the_branch_is_in_no_estimate_and_in_no_cut_of_pis_own() {
+    let mut host = host();
+    let ids = turns(&mut host, 10, 4_000);
+    host.system("\"a prompt\"", "");
+    let plain = (host.estimate(), host.plan_compaction(3_000).expect("something to summarize"));
+    let short = text("short");
+    host.lay_over([(ids[8][2].as_str(), Some(short.as_str())), (ids[9][3].as_str(), None)]).expect("results of the branch");
+    let (laid, sizes) = (host.window().to_vec(), host.message_tokens());
+    assert_eq!((host.estimate(), host.plan_compaction(3_000).expect("the same")), plain);
+    assert!(host.over_threshold(plain.0 + 99, 100));
+    // Where there is nothing to compact, it goes on being shown.
+    assert!(host.compact(KEEP_RECENT, &mut |_| unreachable!("nothing is summarized")).is_none());
+    assert_eq!((host.window(), host.message_tokens()), (&laid[..], sizes));
+    let entry = host.compact(3_000, &mut |_| "summary".to_owned()).expect("a compaction");
+    assert_eq!(entry.field("tokensBefore"), Some(plain.0.to_string().as_str()));
+    assert_eq!(host.window(), host.rebuild());
+}
+
+#[test]
 fn results_that_fill_the_kept_range_alone_keep_the_call_before_them() {
     let mut host = host();
     host.user("\"go\"");

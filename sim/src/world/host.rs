@@ -30,6 +30,9 @@ impl World<'_> {
         self.catch_up()?;
         self.settings =
             Settings::parse(&settings.to_string()).map_err(|refused| Broken::new("resume", "settings that can be read", refused.join("; ")))?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settings = settings.to_string();
+        }
         let Some(session) = &mut self.session else { return Ok(()) };
         let shown: Vec<u64> = self.host.window().iter().map(|shown| shown.digest).collect();
         let (size, marks) = (session.shown(), session.marks());
@@ -65,9 +68,17 @@ impl World<'_> {
 
     /// Pi's own compaction by its threshold.
     pub(super) fn compact_by_threshold(&mut self) -> Outcome {
-        // A person on a small window sets the reserve in proportion.
-        let reserve = RESERVE.min(self.model.context_window / 5);
-        if self.host.over_threshold(self.model.context_window, reserve) { self.compact(true) } else { Ok(()) }
+        if self.host.over_threshold(self.model.context_window, self.reserve()) { self.compact(true) } else { Ok(()) }
+    }
+
+    /// Tokens that Pi keeps free: a person on a small window sets the reserve in proportion.
+    pub(super) fn reserve(&self) -> u64 {
+        RESERVE.min(self.model.context_window / 5)
+    }
+
+    /// Tokens that a compaction keeps.
+    pub(super) fn keep(&self) -> u64 {
+        KEEP_RECENT.min(self.model.context_window / 4)
     }
 
     /// An entry so far back, where the branch may be cut: inside a commit's entries as well as anywhere else.
@@ -180,7 +191,7 @@ impl World<'_> {
 
     /// Pi's own compaction, by itself or because a person asks for it.
     pub(super) fn compact(&mut self, by_itself: bool) -> Outcome {
-        let keep = KEEP_RECENT.min(self.model.context_window / 4);
+        let keep = self.keep();
         let (mut read, mut written) = (0, 0);
         let compacted = self.host.compact(keep, &mut |part: &Summarize<'_>| {
             read += part.messages.iter().map(|shown| shown.tokens).sum::<u64>() + 400;
@@ -189,8 +200,7 @@ impl World<'_> {
             summary
         });
         if compacted.is_none() {
-            // The host looked at its own projection; what was shown over it is shown again.
-            return self.lay_over();
+            return Ok(());
         }
         self.summarized += read;
         self.bill(Used { fresh: read, cached: 0, written: 0, output: written });
@@ -203,7 +213,7 @@ impl World<'_> {
         self.changes.push(Change { cause: Cause::Compaction, targets: None });
         self.note = format!("{}compacted; ", self.note);
         self.same_window()?;
-        // The host looked at its own projection here, too.
+        // What is promised still is shown over what was kept.
         self.catch_up()
     }
 }

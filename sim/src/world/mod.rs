@@ -18,6 +18,7 @@
 use crate::replay::Recording;
 use crate::report::{Report, Run, Violation};
 use crate::sabotage::{Sabotage, Saboteur};
+use crate::sent::Sent;
 use fold_invariants::Broken;
 use fold_invariants::commit::Folds;
 use fold_invariants::owed::Arm;
@@ -122,6 +123,18 @@ pub fn run(plan: &Plan, arm: Arm, options: Options) -> Result<(Run, Vec<Step>), 
     Ok((world.finish(outcome), steps))
 }
 
+/// Runs a plan through an arm and keeps every request.
+///
+/// # Errors
+/// A sentence when the plan cannot be run at all.
+pub fn record(plan: &Plan, arm: Arm) -> Result<Vec<Sent>, String> {
+    let mut world = World::new(plan, arm, Options::default())?;
+    world.recorder = Some(Recorder { settings: plan.settings.to_string(), ..Recorder::default() });
+    // A broken invariant is told by whoever looks for one.
+    let _ = world.play();
+    Ok(world.recorder.take().map_or_else(Vec::new, |recorder| recorder.sent))
+}
+
 /// Re-issues a recorded conversation through an arm; a `busy` agent tends its window on the way.
 ///
 /// # Errors
@@ -133,6 +146,16 @@ pub fn replay(recording: &Recording, budget: u64, arm: Arm, busy: bool) -> Resul
     let outcome = world.re_issue(&recording.entries, busy)?;
     let explained = world.explained.take();
     Ok((world.finish(outcome), explained))
+}
+
+/// Keeps what is sent.
+#[derive(Default)]
+struct Recorder {
+    sent: Vec<Sent>,
+    /// The settings in force, as JSON.
+    settings: String,
+    /// The session of the last request, and how many entries of it are kept.
+    known: (u32, usize),
 }
 
 struct World<'p> {
@@ -210,6 +233,7 @@ struct World<'p> {
     probes: Probes,
     report: Report,
     saboteur: Option<Saboteur>,
+    recorder: Option<Recorder>,
     trace: Sha256,
     keeps_steps: bool,
     steps: Vec<Step>,
@@ -288,6 +312,7 @@ impl<'p> World<'p> {
             probes: Probes::default(),
             report: Report::default(),
             saboteur: options.sabotage.map(Saboteur::new),
+            recorder: None,
             trace: Sha256::new(),
             keeps_steps: options.trace,
             steps: Vec::new(),

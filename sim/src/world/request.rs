@@ -2,6 +2,7 @@
 
 use super::{Event, Outcome, World, is_record};
 use crate::sabotage::Saboteur;
+use crate::sent::{Cut, Sent};
 use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
 use fold_invariants::window::{Cause, Change, follows, no_notice};
@@ -149,6 +150,7 @@ impl World<'_> {
         let rewrites = self.host.first_change() < self.host.last_request().len();
         let before: Vec<Arc<Shown>> = if rewrites { self.host.last_request().to_vec() } else { Vec::new() };
         let request = self.host.request();
+        self.keep_request(request.first_change);
         follows(&before, self.host.window(), request, &self.changes)?;
         if self.deep && self.probes.count("notice given") == 0 {
             no_notice(self.host.window(), &self.settings)?;
@@ -165,6 +167,31 @@ impl World<'_> {
         self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
         self.last_read = (read, tokens - read.min(tokens));
         Ok((tokens, read))
+    }
+
+    /// Keeps the request that is sent now, if somebody wants to know.
+    fn keep_request(&mut self, from: usize) {
+        let Some(mut recorder) = self.recorder.take() else { return };
+        let session = self.hosts - 1;
+        let known = if recorder.known.0 == session { recorder.known.1 } else { 0 };
+        let (reserve, keep, window) = (self.reserve(), self.keep(), self.model.context_window);
+        let cut = self.host.plan_compaction(keep);
+        recorder.sent.push(Sent {
+            session,
+            written: self.host.journal()[known..].to_vec(),
+            leaf: self.host.leaf().map(|leaf| leaf.id().to_owned()),
+            settings: recorder.settings.clone(),
+            window,
+            from,
+            messages: self.host.window()[from..].to_vec(),
+            estimate: self.host.estimate(),
+            reserve,
+            compacts: self.host.over_threshold(window, reserve),
+            keep,
+            cut: cut.map(|cut| Cut { first_kept: cut.first_kept, history: cut.history.len(), turn_prefix: cut.turn_prefix.len() }),
+        });
+        recorder.known = (session, self.host.journal().len());
+        self.recorder = Some(recorder);
     }
 
     pub(super) fn count_rewrite(&mut self, rewrites: bool, first_change: usize) {
