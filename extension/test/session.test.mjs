@@ -139,7 +139,7 @@ test("what takes longer than a moment is told on the screen while it lasts, and 
   const { turn } = Fold.prototype;
   const late = (work) => new Promise((resolve) => setTimeout(resolve, 400)).then(work);
   const shown = [];
-  const ui = { setStatus: (key, text) => shown.push([key, text]), notify: () => {} };
+  const ui = { setStatus: (key, text) => shown.push([key, text]), notify: () => {}, setWidget: () => {}, theme: { appearance: "dark" } };
   const world = await open(folder(), { ui });
   answers(world, steps(3));
   await world.session.prompt("go");

@@ -32,8 +32,9 @@ pub fn build(build: Build) -> Result<(), String> {
     let extension = root.join("extension");
     let packages = ["build", "--profile", profile, "--package", "fold-extension", "--package", "fold-command"];
     run_step("the addon and the command", Command::new(cargo()).args(packages))?;
-    // What the lock names is installed once.
-    if !extension.join("node_modules/.package-lock.json").exists() {
+    // What the lock names is installed once, and again where it names something else.
+    let changed = |file: &str| extension.join(file).metadata().and_then(|file| file.modified()).ok();
+    if changed("node_modules/.package-lock.json").is_none_or(|installed| changed("package-lock.json") > Some(installed)) {
         run_step("Pi and the compiler", npm(&extension).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]))?;
     }
     run_step("the package", Command::new(node(&extension)).arg("node_modules/typescript/bin/tsc").current_dir(&extension))?;
