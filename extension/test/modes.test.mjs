@@ -1,0 +1,211 @@
+// The real command line, in each of its modes, over each wire: what is sent, what is printed, and what is left after a failure.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { client, commits, compactions, edits, entries, home, records, run, sessions, steps } from "./cli.mjs";
+import { WIRES, provider, rewrites } from "./wires.mjs";
+
+const KILL = fileURLToPath(new URL("kill.js", import.meta.url));
+const WINDOW = 20_000;
+
+/** Processes at once: they share few cores with whatever else runs. */
+const together = { concurrency: 3 };
+
+/** A world of one test: a provider that goes through a list of steps, and a home for Pi. */
+async function world(context, wire, list, options) {
+  const mock = await provider(wire, list, WINDOW);
+  context.after(() => mock.close());
+  return { mock, place: home(context, mock, options) };
+}
+
+/** Every request was valid and fitted, nothing was compacted, and only commits changed what the provider had read before. */
+function sound({ mock, place }) {
+  assert.deepEqual(mock.refused, []);
+  assert.equal(mock.overflows, 0, "no request was larger than the window");
+  const [file] = sessions(place);
+  const list = entries(file);
+  assert.equal(compactions(list).length, 0);
+  assert.equal(rewrites(mock, mock.requests), commits(list).length, "a rewrite for each commit and none else");
+  return list;
+}
+
+// Small results let a boundary commit at the band, large ones make the fence do it.
+const small = (from) => [...steps(4, from, 11_000), ...steps(6, from + 4, 3_500)];
+const session = [...small(0), { text: "half of it" }, ...steps(4, 10, 14_000), { text: "the answer" }];
+
+const several = (list) => assert.deepEqual([...new Set(commits(list).map(({ trigger }) => trigger))].sort(), ["band", "fence"]);
+
+describe("a session with several commits", together, () => {
+  for (const [name, wire] of Object.entries(WIRES)) {
+    test(`over ${name} in print mode prints the answer and nothing else`, async (context) => {
+      const made = await world(context, wire, session);
+      const { status, stdout, stderr } = await run(made.place, ["-p", "go", "and on"]);
+      assert.deepEqual([status, stdout, stderr], [0, "the answer\n", ""]);
+      several(sound(made));
+    });
+
+    test(`over ${name} in JSON mode prints JSON lines and nothing else`, async (context) => {
+      const made = await world(context, wire, session);
+      const { status, stdout, stderr } = await run(made.place, ["--mode", "json", "go", "and on"]);
+      assert.deepEqual([status, stderr], [0, ""]);
+      const lines = records(stdout);
+      assert.ok(stdout.endsWith("\n"), "no line is cut off");
+      assert.deepEqual([lines.at(0).type, lines.at(-1).type], ["session", "agent_settled"]);
+      assert.deepEqual(
+        lines.filter(({ type }) => type === "extension_error"),
+        [],
+      );
+      several(sound(made));
+    });
+
+    test(`over ${name} in RPC mode prints JSON lines and nothing else, and tells the client how the window stands`, async (context) => {
+      const made = await world(context, wire, session);
+      const rpc = client(made.place);
+      await rpc.prompt("go");
+      await rpc.prompt("and on");
+      await rpc.command({ type: "prompt", message: "/fold-status" });
+      const told = await rpc.until(({ type, method }) => type === "extension_ui_request" && method === "notify");
+      assert.match(told.message, /^pi-fold: /);
+      const { status, stdout, stderr } = await rpc.end();
+      assert.deepEqual([status, stderr], [0, ""]);
+      const lines = records(stdout);
+      assert.ok(stdout.endsWith("\n"), "no line is cut off");
+      assert.deepEqual(
+        lines.filter(({ type }) => type === "extension_error"),
+        [],
+      );
+      assert.equal(lines.filter(({ type }) => type === "extension_ui_request").length, 1, "no message but the one that was asked for");
+      several(sound(made));
+    });
+  }
+});
+
+describe("what goes wrong at the provider", together, () => {
+  for (const [name, wire] of Object.entries(WIRES)) {
+    test(`over ${name}: an overflow is folded and sent again once; after a 429 and a cut stream the same request is sent again`, async (context) => {
+      const list = [
+        ...steps(6),
+        { overflow: true },
+        ...steps(1, 6),
+        { limited: 0 },
+        ...steps(1, 7),
+        { ...steps(1, 8)[0], cut: true },
+        { text: "done" },
+      ];
+      const made = await world(context, wire, list);
+      const { status, stdout, stderr } = await run(made.place, ["-p", "go"]);
+      assert.deepEqual([status, stdout, stderr], [0, "done\n", ""]);
+      const branch = sound(made);
+      assert.deepEqual(
+        commits(branch).map(({ trigger }) => trigger),
+        ["overflow"],
+      );
+      const { requests } = made.mock;
+      assert.equal(requests.length, list.length, "each step is one request");
+      const sent = requests.map((body) => JSON.stringify(wire.prompt(body)));
+      const at = (step) => list.findIndex((one) => one[step] !== undefined);
+      assert.ok(sent[at("overflow") + 1].length < sent[at("overflow")].length / 2, "the request after the overflow is folded");
+      assert.equal(sent[at("limited") + 1], sent[at("limited")]);
+      assert.equal(sent[at("cut") + 1], sent[at("cut")]);
+    });
+
+    test(`over ${name}: what a person aborts is not continued, not even by a commit that asks again; the next prompt goes on`, async (context) => {
+      const list = [...steps(6), { overflow: true }, { hang: true }, { text: "well" }];
+      const made = await world(context, wire, list);
+      const rpc = client(made.place);
+      await rpc.command({ type: "prompt", message: "go" });
+      await made.mock.arrived(8);
+      await rpc.command({ type: "abort" });
+      const { aborted } = await rpc.settled(1);
+      assert.ok(aborted);
+      await sleep(200);
+      assert.equal(made.mock.requests.length, 8, "nothing is sent after the abort");
+      assert.equal(made.mock.broken, 1, "the request that hung was given up");
+      await rpc.prompt("go on");
+      assert.equal(made.mock.requests.length, 9);
+      const { status, stderr } = await rpc.end();
+      assert.deepEqual([status, stderr], [0, ""]);
+      assert.deepEqual(
+        commits(sound(made)).map(({ trigger }) => trigger),
+        ["overflow"],
+      );
+    });
+  }
+});
+
+/** Ids are random: those of entries and folds become their numbers, so that two sessions can be compared. */
+function alike(text, file, place) {
+  let plain = text.replaceAll(place.path, "HOME").replace(/\d{4}-\d\d-\d\d/g, "DAY");
+  for (const [at, { id }] of entries(file).entries()) plain = plain.replaceAll(id, `entry${at}`);
+  for (const [at, { id }] of commits(entries(file))
+    .flatMap(({ folds }) => folds)
+    .entries())
+    plain = plain.replaceAll(id, `fold${at}`);
+  return plain;
+}
+
+/** A run that is killed once the first commit has so many edits in the session file, and goes on in another process. */
+async function killed(context, wire, list, edit) {
+  const made = await world(context, wire, [...list, { text: "done" }]);
+  const { mock, place } = made;
+  const first = await run(place, ["-p", "go"], { extensions: [KILL], env: { PI_FOLD_TEST_KILL: String(edit) } });
+  assert.equal(first.signal, "SIGKILL");
+  const [file] = sessions(place);
+  const before = readFileSync(file, "utf8");
+  const torn = records(before);
+  const [commit] = commits(torn);
+  assert.deepEqual([commits(torn).length, edits(torn).length], [1, edit], "the record and so many edits are in the file");
+  const sent = mock.requests.length;
+  const second = await run(place, ["-p", "-c", "go on"]);
+  assert.deepEqual([second.status, second.stdout, second.stderr], [0, "done\n", ""]);
+  assert.deepEqual(sessions(place), [file]);
+
+  assert.ok(readFileSync(file, "utf8").startsWith(before), "what was there is there, byte for byte");
+  const whole = sound(made);
+  assert.equal(commits(whole).length, 1, "no second commit is made of the first one's work");
+  const promised = commit.edits.map(({ target }) => target).sort();
+  assert.deepEqual(
+    edits(whole)
+      .map(({ targetId }) => targetId)
+      .sort(),
+    promised,
+    "each promised edit is written once",
+  );
+  const lines = new Map(
+    before
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => [JSON.parse(line).id, line]),
+  );
+  for (const [id, digest] of commit.folds.flatMap(({ parts }) => parts)) {
+    assert.equal(createHash("sha256").update(lines.get(id)).digest("hex"), digest, `${id} is what was folded`);
+  }
+  return { request: alike(JSON.stringify(wire.prompt(mock.requests[sent])), file, place), edits: promised.length };
+}
+
+// Wires take turns: what differs from state to state is in the session, not in how it is sent. How many edits a commit has is looked at, since
+// with another number some states would be left out.
+const COMMITS = [
+  { where: "at the band", list: small(0), all: 8, over: ["chat", "messages"] },
+  { where: "at the fence", list: steps(6, 0, 9_000), all: 6, over: ["responses", "gemini"] },
+];
+
+for (const { where, list, all, over } of COMMITS) {
+  describe(`Pi killed in the middle of a commit ${where}`, together, () => {
+    const whole = new Map();
+    for (let edit = 0; edit < all; edit += 1) {
+      const name = over[edit % over.length];
+      test(`after its record and ${edit} edits: over ${name} it goes on with the bytes of a whole commit, and completes it`, async (context) => {
+        const uncut = whole.get(name) ?? killed(context, WIRES[name], list, all);
+        whole.set(name, uncut);
+        const [made, { request, edits }] = await Promise.all([killed(context, WIRES[name], list, edit), uncut]);
+        assert.equal(edits, all);
+        assert.equal(made.request, request);
+      });
+    }
+  });
+}
