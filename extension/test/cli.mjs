@@ -25,13 +25,13 @@ export function home(context, mock, { settings = {} } = {}) {
   const model = { id: wire.model, name: wire.model, reasoning: true, input: ["text"], contextWindow: mock.window, maxTokens: 1_024, cost };
   const providers = { mock: { name: "Mock", baseUrl: mock.url, api: wire.api, apiKey: "none", models: [model] } };
   writeFileSync(join(path, "agent/models.json"), JSON.stringify({ providers }));
-  const base = { retry: { baseDelayMs: 20 }, compaction: { reserveTokens: 2_048, keepRecentTokens: 4_000 } };
+  const base = { retry: { baseDelayMs: 20 }, compaction: { reserveTokens: 6_000, keepRecentTokens: 4_000 } };
   writeFileSync(join(path, "agent/settings.json"), JSON.stringify({ ...base, ...settings }));
   return { path, mock };
 }
 
-/** Starts Pi. `extensions` load after ours, `shell` is said before it is started. */
-export function start({ path, mock }, args, { extensions = [], env = {}, shell } = {}) {
+/** Starts Pi. Extensions load `before` and `after` ours; `shell` is said before Pi is started. */
+export function start({ path, mock }, args, { before = [], after = [], env = {}, shell } = {}) {
   const given = [
     "--provider",
     "mock",
@@ -43,9 +43,9 @@ export function start({ path, mock }, args, { extensions = [], env = {}, shell }
     join(path, "sessions"),
     "--no-builtin-tools",
   ];
-  const loaded = [TOOL, OURS, ...extensions].flatMap((extension) => ["-e", extension]);
-  const [command, before] = shell ? ["bash", ["-c", `${shell}; exec "$@"`, "bash", process.execPath]] : [process.execPath, []];
-  const child = spawn(command, [...before, CLI, ...given, ...loaded, ...args], {
+  const loaded = [TOOL, ...before, OURS, ...after].flatMap((extension) => ["-e", extension]);
+  const [command, words] = shell ? ["bash", ["-c", `${shell}; exec "$@"`, "bash", process.execPath]] : [process.execPath, []];
+  const child = spawn(command, [...words, CLI, ...given, ...loaded, ...args], {
     cwd: join(path, "cwd"),
     env: {
       PATH: process.env.PATH,

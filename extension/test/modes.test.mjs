@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { client, commits, compactions, edits, entries, home, records, run, sessions, steps } from "./cli.mjs";
 import { WIRES, provider, rewrites } from "./wires.mjs";
 
-const KILL = fileURLToPath(new URL("kill.js", import.meta.url));
+const [KILL, STALL] = ["kill.js", "stall.js"].map((name) => fileURLToPath(new URL(name, import.meta.url)));
 const WINDOW = 20_000;
 
 /** Processes at once: they share few cores with whatever else runs. */
@@ -135,6 +135,21 @@ describe("what goes wrong at the provider", together, () => {
       );
     });
   }
+
+  for (const moment of ["turn_end", "session_before_compact", "agent_before_settle"]) {
+    test(`an abort between an overflow and its second request, at ${moment}, stands: no commit asks again`, async (context) => {
+      const made = await world(context, WIRES.chat, [...steps(6), { overflow: true }, { text: "asked again" }]);
+      const rpc = client(made.place, [], { before: [STALL], env: { PI_FOLD_TEST_STALL: moment } });
+      await rpc.command({ type: "prompt", message: "go" });
+      await rpc.until(({ message }) => message === "stalled");
+      await rpc.command({ type: "abort" });
+      assert.ok((await rpc.settled(1)).aborted);
+      await sleep(200);
+      assert.equal(made.mock.requests.length, 7);
+      const { status, stderr } = await rpc.end();
+      assert.deepEqual([status, stderr], [0, ""]);
+    });
+  }
 });
 
 /** Ids are random: those of entries and folds become their numbers, so that two sessions can be compared. */
@@ -152,7 +167,7 @@ function alike(text, file, place) {
 async function killed(context, wire, list, edit) {
   const made = await world(context, wire, [...list, { text: "done" }]);
   const { mock, place } = made;
-  const first = await run(place, ["-p", "go"], { extensions: [KILL], env: { PI_FOLD_TEST_KILL: String(edit) } });
+  const first = await run(place, ["-p", "go"], { after: [KILL], env: { PI_FOLD_TEST_KILL: String(edit) } });
   assert.equal(first.signal, "SIGKILL");
   const [file] = sessions(place);
   const before = readFileSync(file, "utf8");
