@@ -1,22 +1,27 @@
 // A real Pi in a process of its own: its command line, its models.json, and a provider on loopback.
 
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { provider, rewrites } from "./wires.mjs";
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const CLI = at("../node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js");
 const TOOL = at("tool.js");
+
+/** A window that is soon full. */
+const WINDOW = 20_000;
 
 /** The package as it is installed: without the Pi that the tests brought beside it, which would be loaded a second time. */
 const OURS = mkdtempSync(join(tmpdir(), "pi-fold-package-"));
 process.on("exit", () => rmSync(OURS, { recursive: true, force: true }));
 for (const name of ["package.json", "dist"]) cpSync(at(`../${name}`), join(OURS, name), { recursive: true });
 
-/** A folder with all that Pi reads and writes; it goes when the test does. */
-export function home(context, mock, { settings = {} } = {}) {
+/** A folder with all that Pi reads and writes; it goes when the test does. Another home may share its session `folder`. */
+export function home(context, mock, folder) {
   const path = mkdtempSync(join(tmpdir(), "pi-fold-cli-"));
   context.after(() => rmSync(path, { recursive: true, force: true }));
   for (const name of ["cwd", "agent", "sessions"]) mkdirSync(join(path, name));
@@ -25,24 +30,14 @@ export function home(context, mock, { settings = {} } = {}) {
   const model = { id: wire.model, name: wire.model, reasoning: true, input: ["text"], contextWindow: mock.window, maxTokens: 1_024, cost };
   const providers = { mock: { name: "Mock", baseUrl: mock.url, api: wire.api, apiKey: "none", models: [model] } };
   writeFileSync(join(path, "agent/models.json"), JSON.stringify({ providers }));
-  const base = { retry: { baseDelayMs: 20 }, compaction: { reserveTokens: 6_000, keepRecentTokens: 4_000 } };
-  writeFileSync(join(path, "agent/settings.json"), JSON.stringify({ ...base, ...settings }));
-  return { path, mock };
+  const settings = { retry: { baseDelayMs: 20 }, compaction: { reserveTokens: 6_000, keepRecentTokens: 4_000 } };
+  writeFileSync(join(path, "agent/settings.json"), JSON.stringify(settings));
+  return { path, mock, folder: folder ?? join(path, "sessions") };
 }
 
 /** Starts Pi. Extensions load `before` and `after` ours; `shell` is said before Pi is started. */
-export function start({ path, mock }, args, { before = [], after = [], env = {}, shell } = {}) {
-  const given = [
-    "--provider",
-    "mock",
-    "--model",
-    mock.wire.model,
-    "--thinking",
-    "low",
-    "--session-dir",
-    join(path, "sessions"),
-    "--no-builtin-tools",
-  ];
+export function start({ path, mock, folder }, args, { before = [], after = [], env = {}, shell } = {}) {
+  const given = ["--provider", "mock", "--model", mock.wire.model, "--thinking", "low", "--session-dir", folder, "--no-builtin-tools"];
   const loaded = [TOOL, ...before, OURS, ...after].flatMap((extension) => ["-e", extension]);
   const [command, words] = shell ? ["bash", ["-c", `${shell}; exec "$@"`, "bash", process.execPath]] : [process.execPath, []];
   const child = spawn(command, [...words, CLI, ...given, ...loaded, ...args], {
@@ -138,14 +133,9 @@ export function records(text) {
 }
 
 /** The session files of a home, in the order of their names: they begin with the time. */
-export function sessions({ path }) {
-  const folder = join(path, "sessions");
-  return existsSync(folder)
-    ? readdirSync(folder)
-        .filter((name) => name.endsWith(".jsonl"))
-        .sort()
-        .map((name) => join(folder, name))
-    : [];
+export function sessions({ folder }) {
+  const found = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
+  return found.sort().map((name) => join(folder, name));
 }
 
 /** The entries of a session file. */
@@ -162,4 +152,21 @@ export function steps(count, from = 0, size) {
   const call = (text) => ({ name: "big", args: { text, ...(size ? { size } : {}) } });
   const step = (at) => ({ text: `step ${at}`, calls: at % 5 === 4 ? [call(`x${at}`), call(`y${at}`)] : [call(`x${at}`)] });
   return Array.from({ length: count }, (_, at) => step(from + at));
+}
+
+/** A provider that goes through a list of steps, and a home for Pi. */
+export async function world(context, wire, list, folder) {
+  const mock = await provider(wire, list, WINDOW);
+  context.after(() => mock.close());
+  return { mock, place: home(context, mock, folder) };
+}
+
+/** Every request was valid and fitted, nothing was compacted, and only commits changed what the provider had read before. */
+export function sound({ mock, place }, file = sessions(place)[0]) {
+  assert.deepEqual(mock.refused, []);
+  assert.equal(mock.overflows, 0, "no request was larger than the window");
+  const list = entries(file);
+  assert.equal(compactions(list).length, 0);
+  assert.equal(rewrites(mock, mock.requests), commits(list).length, "a rewrite for each commit and none else");
+  return list;
 }

@@ -6,32 +6,13 @@ import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { client, commits, compactions, edits, entries, home, records, run, sessions, steps } from "./cli.mjs";
-import { WIRES, provider, rewrites } from "./wires.mjs";
+import { client, commits, edits, entries, records, run, sessions, sound, steps, world } from "./cli.mjs";
+import { WIRES } from "./wires.mjs";
 
 const [KILL, STALL] = ["kill.js", "stall.js"].map((name) => fileURLToPath(new URL(name, import.meta.url)));
-const WINDOW = 20_000;
 
 /** Processes at once: they share few cores with whatever else runs. */
 const together = { concurrency: 3 };
-
-/** A world of one test: a provider that goes through a list of steps, and a home for Pi. */
-async function world(context, wire, list, options) {
-  const mock = await provider(wire, list, WINDOW);
-  context.after(() => mock.close());
-  return { mock, place: home(context, mock, options) };
-}
-
-/** Every request was valid and fitted, nothing was compacted, and only commits changed what the provider had read before. */
-function sound({ mock, place }) {
-  assert.deepEqual(mock.refused, []);
-  assert.equal(mock.overflows, 0, "no request was larger than the window");
-  const [file] = sessions(place);
-  const list = entries(file);
-  assert.equal(compactions(list).length, 0);
-  assert.equal(rewrites(mock, mock.requests), commits(list).length, "a rewrite for each commit and none else");
-  return list;
-}
 
 // Small results let a boundary commit at the band, large ones make the fence do it.
 const small = (from) => [...steps(4, from, 11_000), ...steps(6, from + 4, 3_500)];
