@@ -145,3 +145,17 @@ describe("the store of second copies", together, () => {
     assert.ok(holdsAll(made.place) > before);
   });
 });
+
+test("a file-size limit that the store meets is told once and ends nothing: folding goes on, and the session is whole", async (context) => {
+  // The store's log grows faster than the session; Pi alone would stay below this limit.
+  const made = await world(context, WIRES.chat, [...work(), ...steps(1, 6, 9_000), { text: "done" }]);
+  const { status, stdout, stderr } = await run(made.place, ["-p", "go", "and on"], { shell: "ulimit -f 90" });
+  assert.match(stderr, /^pi-fold: \d+ folded originals have no second copy \(.*\)\. The journal holds them; .*\n$/);
+  assert.deepEqual([status, stdout], [0, "done\n"]);
+  const before = sound(made).length;
+  // With room again, the next process fills the store.
+  const again = await run(made.place, ["-p", "-c", "once more"]);
+  assert.deepEqual([again.status, again.stdout, again.stderr], [0, "done\n", ""]);
+  assert.ok(sound(made).length > before);
+  holdsAll(made.place);
+});
