@@ -1,12 +1,15 @@
 // What is outside goes wrong: the store of second copies, the disk, another Pi. The session is never the worse for it.
 
 import assert from "node:assert/strict";
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import fs from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
-import { client, commits, entries, run, sessions, sound, steps, world } from "./cli.mjs";
-import { WIRES } from "./wires.mjs";
+import { client, commits, edits, entries, run, sessions, sound, steps, world } from "./cli.mjs";
+import { WIRES, rewrites } from "./wires.mjs";
+import * as within from "./world.mjs";
 
 const together = { concurrency: 3 };
 
@@ -158,4 +161,64 @@ test("a file-size limit that the store meets is told once and ends nothing: fold
   assert.deepEqual([again.status, again.stdout, again.stderr], [0, "done\n", ""]);
   assert.ok(sound(made).length > before);
   holdsAll(made.place);
+});
+
+test("a file-size limit that the session meets in the middle of a commit: the next process completes it and loses no whole line", async (context) => {
+  // The limit counts in kilobytes: where the edits of this commit are in the file is looked up first.
+  const whole = await world(context, WIRES.chat, work());
+  await run(whole.place, ["-p", "go"]);
+  const text = readFileSync(sessions(whole.place)[0], "utf8");
+  const [first, last] = [text.indexOf("\n", text.indexOf('"pi-fold.commit"')), text.lastIndexOf('"context_edit"')];
+  const limit = Math.ceil(first / 1_024) + 1;
+  assert.ok(limit * 1_024 < last, "a whole kilobyte of edits");
+
+  const made = await world(context, WIRES.chat, work());
+  const torn = await run(made.place, ["-p", "go"], { shell: `ulimit -f ${limit}` });
+  assert.deepEqual([torn.status, torn.stdout], [1, ""]);
+  assert.match(torn.stderr, /^EFBIG: file too large/);
+  const [file] = sessions(made.place);
+  const before = readFileSync(file, "utf8");
+  assert.ok(!before.endsWith("\n"), "Pi has torn a line");
+  const there = before.slice(0, before.lastIndexOf("\n") + 1);
+  const again = await run(made.place, ["-p", "-c", "go on"]);
+  assert.deepEqual([again.status, again.stdout, again.stderr], [0, "done\n", ""]);
+  const after = readFileSync(file, "utf8");
+  assert.ok(after.startsWith(before));
+  const list = [...there.split("\n"), ...after.slice(before.length).split("\n")].filter((line) => line !== "").map((line) => JSON.parse(line));
+  const [commit, ...more] = commits(list);
+  assert.deepEqual(more, []);
+  const targets = edits(list).map(({ targetId }) => targetId);
+  assert.deepEqual(targets.sort(), commit.edits.map(({ target }) => target).sort(), "each promised edit is written once");
+  assert.deepEqual([made.mock.refused, rewrites(made.mock, made.mock.requests)], [[], 1]);
+});
+
+test("where the disk is nearly full no boundary folds, which is told once; with room again folding begins", async (context) => {
+  const { statfs } = fs;
+  let free = 1;
+  fs.statfs = async (path) => ({ ...(await statfs(path)), bavail: free, bsize: 1_024 * 1_024 });
+  const words = [];
+  const { write } = process.stderr;
+  process.stderr.write = (text) => words.push(String(text));
+  syncBuiltinESMExports();
+  context.after(() => {
+    fs.statfs = statfs;
+    process.stderr.write = write;
+    syncBuiltinESMExports();
+  });
+  const path = within.folder();
+  context.after(() => rmSync(path, { recursive: true, force: true }));
+  // The band is reached at the fifty-third request and the fence a few later; in between there is room again.
+  const made = await within.open(path);
+  const list = within.steps(60);
+  const call = list[54];
+  list[54] = () => ((free = 1_000), call);
+  within.answers(made, list);
+  await made.session.prompt("go");
+  assert.deepEqual(made.errors, []);
+  assert.equal(words.filter((text) => text.includes("1 MB are free")).length, 1, `told once: ${words}`);
+  assert.deepEqual(
+    within.records(made.sessionManager).map(({ trigger }) => trigger),
+    ["band"],
+  );
+  made.session.dispose();
 });
