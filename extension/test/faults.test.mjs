@@ -86,7 +86,9 @@ describe("the store of second copies", together, () => {
     const [words, ...more] = told(rpc);
     assert.match(words, /^pi-fold: the store of second copies, .*pi-fold\.sqlite: /);
     assert.deepEqual(more, []);
-    list.push(peek(made.place), ...work(6));
+    list.push(peek(made.place), { text: "seen" }, ...work(6));
+    await rpc.prompt("look");
+    assert.ok(JSON.stringify(made.mock.requests.at(-1)).includes("RESULT of x0 yyy"), "the peek gives the original without a store");
     rmSync(store(made.place), { recursive: true });
     await rpc.prompt("and on");
     assert.deepEqual(told(rpc), [words]);
