@@ -314,7 +314,8 @@ export class Folding {
       const disk = await statfs(dirname(file));
       const free = disk.bavail * disk.bsize;
       if (free >= ROOM + 10 * bytes) return undefined;
-      return `Nothing is folded now: ${Math.round(free / 1e6)} MB are free where the session is written, and a line cut off by a full disk can orphan it. Free some space`;
+      // No number: it would be another one at each boundary, and be told each time.
+      return `Nothing is folded now: ${dirname(file)} has too little space left, and a line cut off by a full disk can orphan the session. Free some`;
     } catch {
       return undefined;
     }

@@ -41,6 +41,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
   const folding = new Folding(pi, native, options);
 
   pi.on("session_start", async (_event, ctx) => {
+    if (!process.listeners("SIGXFSZ").includes(stays)) process.on("SIGXFSZ", stays);
     if (typeof ctx.sessionManager.buildSessionProjection !== "function") {
       folding.never();
       tell(ctx, "this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now");
@@ -134,6 +135,12 @@ async function choose(folding: Folding, ctx: ExtensionCommandContext): Promise<v
     return new SettingsDialog(JSON.parse(text) as Options, apply, tui, theme, keys, () => done());
   });
 }
+
+/**
+ * A store that meets a file-size limit is a warning. Node ignores the signal of it, but a library in Pi ends the process for every signal that
+ * nobody else listens to.
+ */
+function stays(): void {}
 
 function tell(ctx: ExtensionContext, words: string): void {
   if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, "info");

@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { registerPiFold } from "../dist/index.js";
+import big from "./tool.js";
 
 export { ai, pi };
 
@@ -15,21 +16,6 @@ export function folder() {
   process.env.XDG_CONFIG_HOME = join(path, "config");
   for (const name of ["cwd", "agent", "sessions"]) mkdirSync(join(path, name));
   return path;
-}
-
-const RESULT = 6_000;
-
-/** A tool whose results are long and tell what was asked. */
-function big(extension) {
-  extension.registerTool({
-    name: "big",
-    label: "big",
-    description: "a long text",
-    parameters: { type: "object", properties: { text: { type: "string" } } },
-    async execute(id, { text }) {
-      return { content: [{ type: "text", text: `RESULT(${id}) ${text} ${"y".repeat(RESULT)}` }], details: undefined };
-    },
-  });
 }
 
 /**

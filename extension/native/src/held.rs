@@ -7,15 +7,16 @@ use fold_runtime::fold::FoldKind;
 use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::ports::ObjectStore;
 use fold_runtime::session::{Category, Decision, Deferral, Item, Moment, Place, Row, Session, State};
-use fold_store::Store;
+use fold_store::{Mended, Store};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// A session, and where its second copies are kept.
 pub struct Held {
     session: Session,
+    /// Where second copies are to be, if anywhere.
+    place: Option<PathBuf>,
     store: Option<Store>,
-    /// Why there is no store although there was to be one.
-    unopened: Option<String>,
     /// What a person was told of the store last.
     told: Option<String>,
 }
@@ -23,12 +24,10 @@ pub struct Held {
 impl Held {
     pub fn open(branch: &[u8], settings: &str, window: u32, store: Option<String>) -> Result<Self, String> {
         let session = Session::open(&entries(branch)?, &parsed(settings)?, window.into())?;
-        let (store, unopened) = match store.map(|path| Store::open(path.as_ref())) {
-            None => (None, None),
-            Some(Ok(store)) => (Some(store), None),
-            Some(Err(why)) => (None, Some(why.to_string())),
-        };
-        Ok(Held { session, store, unopened, told: None })
+        let place = store.map(PathBuf::from);
+        // What cannot be opened now is tried again when something is to be saved, and told then.
+        let store = place.as_deref().and_then(|path| Store::open(path).ok());
+        Ok(Held { session, place, store, told: None })
     }
 
     pub fn turn(&mut self, lines: &[u8], moment: Option<&str>) -> Result<String, String> {
@@ -181,13 +180,35 @@ impl Held {
 
     /// What a person is to be told of the store, where it is not what was told last.
     pub fn save(&mut self) -> String {
-        let warning = match &mut self.store {
-            Some(store) => self.session.save(store).warning(),
-            None => self.unopened.clone(),
-        };
+        let warning = self.keep();
         let news = warning.clone().filter(|warning| self.told.as_ref() != Some(warning));
         self.told = warning;
         Value::from(news).to_string()
+    }
+
+    /// Sees to second copies. A database that is another one than before is filled with every fold of the session; damage may show itself
+    /// only when it is written to, so there is a second try.
+    fn keep(&mut self) -> Option<String> {
+        let place = self.place.as_deref()?;
+        let (mut news, mut left) = (None, None);
+        for _ in 0..2 {
+            let opened = match self.store.take() {
+                Some(store) => store.mended(),
+                None => Store::open(place).map(|store| (store, Mended::Yes)),
+            };
+            let (store, mended) = match opened {
+                Ok((store, mended)) => (self.store.insert(store), mended),
+                Err(why) => return Some(why.to_string()),
+            };
+            news = store.news().or(news);
+            let saved = if mended == Mended::Yes { self.session.heal(store) } else { self.session.save(store) };
+            left = saved.warning();
+            if !store.is_damaged() {
+                break;
+            }
+        }
+        let words: Vec<String> = news.into_iter().chain(left).collect();
+        (!words.is_empty()).then(|| words.join(". "))
     }
 
     pub fn recover(&self, fold: &str) -> Result<Vec<u8>, String> {

@@ -4,8 +4,8 @@
 
 use fold_runtime::journal::Digest;
 use fold_runtime::ports::{ObjectStore, StoreError};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
-use std::fmt::Display;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
+use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,32 +20,108 @@ pub const NAME: &str = "pi-fold.sqlite";
 /// A database of originals by their SHA-256.
 pub struct Store {
     connection: Connection,
+    path: PathBuf,
+    /// Which file was opened; another one may take its name.
+    file: Option<FileId>,
+    /// Whether SQLite has met a page that is none.
+    damaged: Cell<bool>,
+    /// What a person is to be told of how it was opened.
+    news: Option<String>,
+}
+
+/// What tells a file from another one with its name.
+type FileId = (u64, u64);
+
+/// Why a database did not open.
+enum Fault {
+    Damaged(String),
+    Other(String),
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Fault::Other(error.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        if is_damage(&error) { Fault::Damaged(error.to_string()) } else { Fault::Other(error.to_string()) }
+    }
 }
 
 impl Store {
-    /// Opens the database, or makes one that its owner alone may read.
+    /// Opens the database, or makes one that its owner alone may read. One that is damaged keeps its bytes under another name, and a new
+    /// one takes its place.
     ///
     /// # Errors
     /// [`StoreError`], with the path: folding goes on without second copies.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let told = |error: &dyn Display| named(path, error);
+        match Self::connect(path) {
+            Ok(store) => Ok(store),
+            Err(Fault::Damaged(why)) => Self::anew(path, &why),
+            Err(Fault::Other(why)) => Err(told(path, &why)),
+        }
+    }
+
+    /// The same store, in a state to be written to: as it is, or opened again where its file is damaged or is not there any more.
+    ///
+    /// # Errors
+    /// [`StoreError`], with the path.
+    pub fn mended(self) -> Result<(Self, Mended), StoreError> {
+        let stands = self.file == file_id(&self.path);
+        if stands && !self.damaged.get() {
+            return Ok((self, Mended::No));
+        }
+        let Store { connection, path, .. } = self;
+        drop(connection);
+        let mut store = if stands { Self::anew(&path, "a page of it is none")? } else { Self::open(&path)? };
+        store
+            .news
+            .get_or_insert_with(|| format!("the store of second copies, {}, was taken away while it was open; it is filled again", path.display()));
+        Ok((store, Mended::Yes))
+    }
+
+    /// Whether SQLite has met damage since it was opened.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.get()
+    }
+
+    /// What a person is to be told of how it was opened, once.
+    pub fn news(&mut self) -> Option<String> {
+        self.news.take()
+    }
+
+    fn anew(path: &Path, why: &str) -> Result<Self, StoreError> {
+        let aside = set_aside(path).map_err(|error| told(path, &format!("{why}; and it cannot be set aside: {error}")))?;
+        let mut store = Self::connect(path).map_err(|fault| match fault {
+            Fault::Damaged(why) | Fault::Other(why) => told(path, &why),
+        })?;
+        let kept = aside.display();
+        store.news =
+            Some(format!("the store of second copies, {}, was damaged ({why}). It is kept as {kept}, and a new one is filled", path.display()));
+        Ok(store)
+    }
+
+    fn connect(path: &Path) -> Result<Self, Fault> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
+        // Only a new file is opened here: closing a second handle of an open database would drop the locks that this process has on it.
+        options.write(true).create_new(true);
         // SQLite gives its other two files the mode of the first.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(path).map_err(|error| told(&error))?;
-        let connection = Connection::open(path).map_err(|error| told(&error))?;
+        if let Err(error) = options.open(path)
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(error.into());
+        }
+        let connection = Connection::open(path)?;
         // The patience comes first: the other pragmas wait for locks themselves.
-        connection
-            .busy_timeout(PATIENCE)
-            .and_then(|()| connection.pragma_update(None, "journal_mode", "wal"))
-            .and_then(|()| connection.pragma_update(None, "synchronous", "full"))
-            .and_then(|()| {
-                connection.execute_batch("create table if not exists originals (digest blob primary key, line blob not null) without rowid")
-            })
-            .map_err(|error| told(&error))?;
-        Ok(Store { connection })
+        connection.busy_timeout(PATIENCE)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.execute_batch("create table if not exists originals (digest blob primary key, line blob not null) without rowid")?;
+        Ok(Store { connection, path: path.to_owned(), file: file_id(path), damaged: Cell::new(false), news: None })
     }
 
     /// Opens a database that is there, only to read from it; `None` where there is none. Whoever folds meanwhile is not held up.
@@ -53,7 +129,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`], with the path: what stands there is no store of ours, is damaged, or may not be read.
     pub fn open_to_read(path: &Path) -> Result<Option<Self>, StoreError> {
-        let told = |error: &dyn Display| named(path, error);
+        let told = |error: &dyn std::fmt::Display| told(path, &error.to_string());
         // SQLite says of a missing file only that it is "unable to open" it, as of one that may not be read.
         match std::fs::File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -75,12 +151,14 @@ impl Store {
                 Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI).and_then(checked)
             }
         });
-        Ok(Some(Store { connection: connection.map_err(|error| told(&error))? }))
+        let connection = connection.map_err(|error| told(&error))?;
+        Ok(Some(Store { connection, path: path.to_owned(), file: file_id(path), damaged: Cell::new(false), news: None }))
     }
-}
 
-fn named(path: &Path, error: &dyn Display) -> StoreError {
-    StoreError(format!("the store of second copies, {}: {error}", path.display()))
+    fn failed(&self, error: &rusqlite::Error) -> StoreError {
+        self.damaged.set(self.damaged.get() || is_damage(error));
+        StoreError(error.to_string())
+    }
 }
 
 /// The path as SQLite's URI, in which three characters mean something else, of a database that nobody changes.
@@ -90,26 +168,62 @@ fn unchanging(path: &Path) -> String {
     format!("file:{rooted}?immutable=1")
 }
 
+/// Whether a store had to be opened again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mended {
+    /// It is the one it was, and holds what it held.
+    No,
+    /// It is another file, which may hold nothing.
+    Yes,
+}
+
 impl ObjectStore for Store {
     fn put(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
         // A transaction that reads first and writes then would not wait for another process.
-        self.connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .and_then(|transaction| {
-                transaction.prepare_cached("insert or replace into originals values (?1, ?2)")?.execute((digest.as_bytes(), bytes))?;
-                transaction.commit()
-            })
-            .map_err(failed)
+        let done = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
+            transaction.prepare_cached("insert or replace into originals values (?1, ?2)")?.execute((digest.as_bytes(), bytes))?;
+            transaction.commit()
+        });
+        done.map_err(|error| self.failed(&error))
     }
 
     fn get(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut asked = self.connection.prepare_cached("select line from originals where digest = ?1").map_err(failed)?;
-        asked.query_row((digest.as_bytes(),), |row| row.get(0)).optional().map_err(failed)
+        let asked = self.connection.prepare_cached("select line from originals where digest = ?1");
+        let found = asked.and_then(|mut asked| asked.query_row((digest.as_bytes(),), |row| row.get(0)).optional());
+        found.map_err(|error| self.failed(&error))
     }
 }
 
-fn failed(error: rusqlite::Error) -> StoreError {
-    StoreError(error.to_string())
+fn told(path: &Path, why: &str) -> StoreError {
+    StoreError(format!("the store of second copies, {}: {why}", path.display()))
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+#[cfg(unix)]
+fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Elsewhere a file that is open cannot be taken away.
+#[cfg(not(unix))]
+fn file_id(_path: &Path) -> Option<FileId> {
+    None
+}
+
+/// Gives a database and what belongs to it the first free name of a damaged one. A log that stayed behind would be taken for the new one's.
+fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let named = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
+    let aside = (1_u32..).map(|number| named(&format!(".damaged-{number}"))).find(|name| !name.exists()).expect("a number is free");
+    std::fs::rename(path, &aside)?;
+    for end in ["-wal", "-shm"] {
+        let log = PathBuf::from(format!("{}{end}", aside.display()));
+        std::fs::rename(named(end), log).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+    }
+    Ok(aside)
 }
 
 #[cfg(test)]
@@ -204,15 +318,63 @@ mod tests {
     }
 
     #[test]
-    fn a_path_below_a_file_and_a_damaged_database_are_refused_with_their_names() {
+    fn a_path_below_a_file_is_refused_with_its_name() {
         let folder = folder("refused");
         let file = folder.join("file");
         std::fs::write(&file, "not a folder").expect("a file");
         let refused = Store::open(&file.join("pi-fold.sqlite")).err().expect("refused");
         assert!(refused.0.contains("file/pi-fold.sqlite"), "{refused}");
-        let damaged = folder.join("damaged.sqlite");
-        std::fs::write(&damaged, vec![7_u8; 8_192]).expect("a file");
-        assert!(Store::open(&damaged).err().expect("refused").0.contains("damaged.sqlite"));
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn a_damaged_database_keeps_its_bytes_under_another_name_and_a_new_one_takes_its_place() {
+        let folder = folder("damaged");
+        let path = folder.join("pi-fold.sqlite");
+        for number in 1..=2_u8 {
+            std::fs::write(&path, vec![number; 8_192]).expect("a file");
+            let mut store = Store::open(&path).expect("a new store");
+            let news = store.news().expect("news");
+            let aside = format!("pi-fold.sqlite.damaged-{number}");
+            assert!(news.contains(&aside), "{news}");
+            assert_eq!(std::fs::read(folder.join(aside)).expect("kept"), vec![number; 8_192]);
+            assert_eq!((store.news(), store.get(Digest::of(b"four"))), (None, Ok(None)));
+            store.put(Digest::of(b"four"), b"four").expect("kept");
+        }
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn what_is_damaged_or_taken_away_while_it_is_open_is_opened_anew() {
+        let folder = folder("open");
+        let path = folder.join("pi-fold.sqlite");
+        let digest = |number: u32| Digest::of(&number.to_le_bytes());
+        let mut store = Store::open(&path).expect("a store");
+        store.put(digest(0), b"four").expect("kept");
+        let (store, mended) = store.mended().expect("as it is");
+        assert_eq!((mended, store.get(digest(0))), (Mended::No, Ok(Some(b"four".to_vec()))));
+
+        // Another process has seen the damage first: its new file is left where it is.
+        std::fs::remove_file(&path).expect("taken away");
+        let mut other = Store::open(&path).expect("another's");
+        other.put(digest(1), b"five").expect("kept");
+        let (mut store, mended) = store.mended().expect("opened");
+        assert!(store.news().is_some_and(|news| news.contains("taken away")));
+        assert_eq!((mended, store.get(digest(1))), (Mended::Yes, Ok(Some(b"five".to_vec()))));
+        drop(other);
+
+        for number in 0..200 {
+            store.put(digest(number), &[7; 4_000]).expect("kept");
+        }
+        store.connection.pragma_update(None, "wal_checkpoint", "truncate").expect("all of it is in the file");
+        store.connection.execute_batch("pragma shrink_memory").expect("nothing is in memory");
+        let size = std::fs::metadata(&path).expect("a file").len();
+        std::fs::write(&path, vec![9; usize::try_from(size).expect("small")]).expect("damaged in place");
+        let met = (0..200).any(|number| store.get(digest(number)).is_err());
+        assert_eq!((met, store.is_damaged()), (true, true));
+        let (mut store, mended) = store.mended().expect("opened");
+        assert!(store.news().is_some_and(|news| news.contains("pi-fold.sqlite.damaged-1")));
+        assert_eq!((mended, store.get(digest(0))), (Mended::Yes, Ok(None)));
         let _ = std::fs::remove_dir_all(folder);
     }
 }
