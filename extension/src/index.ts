@@ -88,7 +88,9 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
       const [detail, page] = words.trim().split(/\s+/);
       const call = { action: "status", ...(detail ? { detail } : {}), ...(page ? { page: Number(page) } : {}) };
       const reply = await folding.act(call, ctx, "person");
-      tell(ctx, reply?.text ?? "nothing is folded in this session now");
+      const status = detail ? undefined : await folding.status(ctx);
+      const more = status ? `\nsecond copies: ${status.copies}` : "";
+      tell(ctx, reply ? `${reply.text}${more}` : "nothing is folded in this session now");
     },
   });
   pi.registerCommand("fold-editor", {

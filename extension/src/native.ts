@@ -57,6 +57,8 @@ export interface Status {
   pinned: number;
   unwritten: number;
   suspended: string | null;
+  /** How second copies stand, in a sentence. */
+  copies: string;
   uncounted: [id: string, why: string][];
 }
 

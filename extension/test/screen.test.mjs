@@ -166,8 +166,8 @@ describe("on a screen", { skip: hasTmux() ? false : "there is no tmux here", con
     await opened.shows(/commit at/);
     opened.type("/fold-status");
     opened.keys("Enter");
-    const status = await opened.shows(/promised and not written/);
-    for (const words of [/budget: 100000 tokens/, /folds: \d+: /, /at depth 2/, /pinned: 0 units/, /requests after a change/]) assert.match(status, words);
+    const status = await opened.shows(/second copies/);
+    for (const words of [/budget: 100000 tokens/, /folds: \d+: /, /at depth 2/, /pinned: 0 units/, /requests after a change/, /signed reasoning/, /second copies: all in/]) assert.match(status, words);
     opened.type("/fold-status tree");
     opened.keys("Enter");
     await opened.shows(/pi-fold status · tree · page 1 of/);

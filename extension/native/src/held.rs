@@ -79,9 +79,19 @@ impl Held {
             "pinned": session.pins().units.len() + session.pins().folds.len(),
             "unwritten": session.unwritten(),
             "suspended": session.suspended(),
+            "copies": self.copies(),
             "uncounted": session.uncounted().map(|(id, why)| json!([id, why])).collect::<Vec<_>>(),
         })
         .to_string()
+    }
+
+    /// How second copies stand, in a sentence.
+    fn copies(&self) -> String {
+        match (&self.place, &self.told) {
+            (None, _) => "none: the session is in no file".to_owned(),
+            (Some(place), None) => format!("all in {}", place.display()),
+            (Some(_), Some(warning)) => warning.clone(),
+        }
     }
 
     /// What the fold bar shows.
