@@ -25,6 +25,8 @@ const ROOM = 16 * 1024 * 1024;
 
 /** The room, in tokens, that what a person reads may take: it goes into no window. */
 const ANY = 0xffff_ffff;
+/** Tokens that Pi leaves free where its settings do not say. */
+const PI_RESERVE = 16_384;
 /** What takes longer than this, in milliseconds, is told while it lasts. */
 const LONG = 300;
 
@@ -260,6 +262,17 @@ export class Folding {
     this.#leaf = ctx.sessionManager.getLeafId();
     const entries = branch.length.toLocaleString("en-US");
     this.#fold = await told(ctx, `reading ${entries} entries…`, this.#native.Fold.open(lines(branch), text, this.#window, store));
+    await this.#warns(ctx);
+  }
+
+  /** Pi asks by its own threshold, and says each time that it was held back: where that comes first, a person is told how it is silenced. */
+  async #warns(ctx: ExtensionContext): Promise<void> {
+    const { compaction } = this.#pi.getSettings();
+    if (!ctx.hasUI || !this.#fold || compaction?.enabled === false) return;
+    const { maxTarget } = JSON.parse(await this.#fold.gauge()) as Gauge;
+    if (this.#window - (compaction?.reserveTokens ?? PI_RESERVE) >= maxTarget) return;
+    const words = `with ${this.#window.toLocaleString("en-US")} tokens Pi's own threshold comes before the commit. Its compaction is held back, and it says so each time`;
+    this.#tell(ctx, `${words}; a smaller compaction.reserveTokens in Pi's settings silences that`, "info");
   }
 
   /** Hands over what is new and asks what is to be appended; `undefined` where nothing is folded. */

@@ -7,6 +7,52 @@ import { ai, answers, folder, open, pi, records, rewrites, steps, unpaired } fro
 
 const compactions = (world) => world.sessionManager.getBranch().filter((entry) => entry.type === "compaction").length;
 
+/** Each fold gives back the lines of the session file that its record names, and those of the folds inside it. */
+async function comesBack({ sessionManager }, folds) {
+  const branch = sessionManager.getBranch();
+  const line = new Map(branch.map((entry) => [entry.id, `${JSON.stringify(entry)}\n`]));
+  const fold = await load().Fold.open(Buffer.from([...line.values()].join("")), "{}", 100_000);
+  const byId = new Map(folds.map((fold) => [fold.id, fold]));
+  const children = (id) => (byId.get(id).children ?? []).map((child) => (Array.isArray(child) ? child[0] : child));
+  const hidden = (id) => [...byId.get(id).parts.map(([part]) => part), ...children(id).flatMap(hidden)];
+  const place = new Map(branch.map((entry, at) => [entry.id, at]));
+  for (const id of byId.keys()) {
+    const expected = hidden(id).sort((left, right) => place.get(left) - place.get(right)).map((part) => line.get(part)).join("");
+    assert.equal(String(await fold.recover(id)), expected, id);
+  }
+}
+
+/**
+ * The agent peeks at every fold of nothing but entries, one after another, and each answer holds what the results said. Where there is no room it goes on
+ * with its work, after which a commit makes room, and asks again.
+ */
+async function isReadBack(world, folds) {
+  const leaves = folds.filter((fold) => fold.kind !== "cons");
+  const answered = new Map();
+  const calls = leaves.map(({ id }) => ["pi_fold_context", { action: "peek", id, bytes: 128_000 }]);
+  let made;
+  let number = 0;
+  const next = ({ messages }) => {
+    const { content, isError } = messages.at(-1);
+    if (made?.[1].id && !isError) answered.set(made[1].id, content[0].text);
+    if (made?.[1].id && isError) calls.unshift(["big", { text: "work" }], made);
+    made = calls.shift();
+    number += 1;
+    if (!made) return ai.fauxAssistantMessage("read");
+    return ai.fauxAssistantMessage([ai.fauxToolCall(...made, { id: `read-${number}` })], { stopReason: "toolUse" });
+  };
+  answers(world, Array(4 * leaves.length + 9).fill(next));
+  await world.session.prompt("read it all back");
+  assert.deepEqual(world.errors, []);
+  for (const { id, parts } of leaves) {
+    for (const [part] of parts) {
+      const { message } = world.sessionManager.getEntry(part);
+      const texts = message.content.filter((block) => block.type === "text");
+      for (const { text } of texts) assert.ok(answered.get(id)?.includes(text), `${id} gives ${part} back`);
+    }
+  }
+}
+
 test("three hundred calls in a window of 100,000 tokens: a rewrite for each commit and none else, and no compaction", async () => {
   const path = folder();
   const world = await open(path);
@@ -19,24 +65,17 @@ test("three hundred calls in a window of 100,000 tokens: a rewrite for each comm
   assert.equal(rewrites(world.requests), commits.length);
   assert.equal(compactions(world), 0);
   for (const request of world.requests) assert.deepEqual(unpaired(request), []);
-  const messages = JSON.stringify(world.sessionManager.buildSessionProjection().messages);
+  // Opened again without the extension, the window is the same.
+  const again = pi.SessionManager.open(world.session.sessionFile).buildSessionProjection();
+  assert.ok(JSON.stringify(again.messages).startsWith(JSON.stringify(world.requests.at(-1)).slice(0, -1)));
 
-  // Every original that a fold hides is on the branch, and a peek gives it back.
+  // Every original that a fold hides is a part of one fold, comes back byte for byte, and is read back through the tool.
   const folds = commits.flatMap((commit) => commit.folds);
   const parts = folds.flatMap((fold) => fold.parts.map(([id]) => id));
   assert.equal(new Set(parts).size, parts.length, "an entry is a part of one fold");
-  const leaf = folds.find((fold) => fold.kind !== "cons");
-  answers(world, [ai.fauxAssistantMessage([ai.fauxToolCall("pi_fold_context", { action: "peek", id: leaf.id }, { id: "peek" })], { stopReason: "toolUse" }), ai.fauxAssistantMessage("read")]);
-  await world.session.prompt("look");
-  const result = world.requests.at(-1).find((message) => message.toolCallId === "peek");
-  const original = world.sessionManager.getEntry(leaf.parts[0][0]).message;
-  const text = original.content.find((block) => block.type === "text")?.text ?? "";
-  assert.ok(result.content[0].text.includes(text.slice(0, 200)), "the peek gives the original");
+  await comesBack(world, folds);
+  await isReadBack(world, folds);
   world.session.dispose();
-
-  // Opened again without the extension, the window is the same.
-  const again = pi.SessionManager.open(world.session.sessionFile);
-  assert.ok(JSON.stringify(again.buildSessionProjection().messages).startsWith(messages.slice(0, -1)));
 });
 
 test("a session that is opened again goes on where it stood, a forked one too", async () => {
@@ -53,6 +92,8 @@ test("a session that is opened again goes on where it stood, a forked one too", 
   assert.deepEqual(second.errors, []);
   assert.ok(JSON.stringify(second.requests[0]).startsWith(JSON.stringify(last).slice(0, -1)), "the first request goes on from the last one");
   assert.equal(rewrites(second.requests), records(second.sessionManager).length - records(first.sessionManager).length);
+  const folds = () => records(second.sessionManager).flatMap((record) => record.folds);
+  await comesBack(second, folds());
   const sent = second.requests.at(-1);
   second.session.dispose();
   const forked = pi.SessionManager.open(second.session.sessionFile);
@@ -62,6 +103,8 @@ test("a session that is opened again goes on where it stood, a forked one too", 
   answers(third, steps(2, 200));
   await third.session.prompt("in the fork");
   assert.ok(JSON.stringify(third.requests[0]).startsWith(JSON.stringify(sent).slice(0, -1)), "the fork shows what the session showed");
+  await comesBack(third, records(forked).flatMap((record) => record.folds));
+  await isReadBack(third, records(forked).flatMap((record) => record.folds));
   assert.deepEqual(third.errors, []);
   third.session.dispose();
 });
@@ -165,4 +208,68 @@ test("what takes longer than a moment is told on the screen while it lasts, and 
   }
   const texts = shown.map(([key, text]) => (key === "pi-fold.progress" ? text : key));
   assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: deciding what to fold…", undefined]);
+});
+
+test("going into the middle of a commit's entries shows the commit whole, and what is missing of it is written again", async () => {
+  const world = await open(folder());
+  answers(world, steps(80));
+  await world.session.prompt("go");
+  const branch = world.sessionManager.getBranch();
+  const record = branch.findIndex((entry) => entry.customType === "pi-fold.commit");
+  const edits = branch.slice(record + 1).findIndex((entry) => entry.type !== "context_edit");
+  assert.ok(edits > 4, `${edits} edits`);
+  // The window of the first request after the commit, and what the rest of its turn added to it.
+  const texts = world.requests.map((request) => JSON.stringify(request).slice(0, -1));
+  const first = texts.findIndex((text, at) => at > 0 && !text.startsWith(texts[at - 1]));
+  const whole = world.requests[first];
+  for (const back of [0, 3, edits - 1]) {
+    await world.session.navigateTree(branch[record + back].id, { summarize: false });
+    answers(world, [ai.fauxAssistantMessage("well"), ai.fauxAssistantMessage("and well")]);
+    const before = world.requests.length;
+    await world.session.prompt("on");
+    assert.equal(JSON.stringify(world.requests[before].slice(0, whole.length)), JSON.stringify(whole), `${back} edits are on the branch`);
+    const targets = world.sessionManager.getBranch().filter((entry) => entry.type === "context_edit").map((entry) => entry.targetId);
+    assert.equal(targets.length, edits, "each is written once");
+    await comesBack(world, records(world.sessionManager).flatMap((record) => record.folds));
+  }
+  assert.deepEqual(world.errors, []);
+  world.session.dispose();
+});
+
+test("an extension that edits what we folded wins where it must, loads before or after ours, and nobody fights", async () => {
+  for (const order of ["before", "after"]) {
+    const shouted = new Set();
+    // It writes over a placeholder, once for each that it sees.
+    const shouts = (extension) =>
+      extension.on("turn_end", (event, ctx) => {
+        const placed = (entry) => entry.type === "context_edit" && entry.replacement && !shouted.has(entry.targetId);
+        const target = ctx.sessionManager.getBranch().find(placed)?.targetId;
+        if (!target || shouted.size >= 3) return undefined;
+        shouted.add(target);
+        return { entries: [...event.entries, { type: "context_edit", targetId: target, replacement: { content: [{ type: "text", text: "LOUD" }] } }] };
+      });
+    const world = await open(folder(), { [order]: [shouts] });
+    answers(world, steps(150));
+    await world.session.prompt("go");
+    assert.deepEqual(world.errors, [], order);
+    assert.equal(shouted.size, 3, order);
+    for (const request of world.requests) assert.deepEqual(unpaired(request), [], order);
+    const edits = world.sessionManager.getBranch().filter((entry) => entry.type === "context_edit");
+    for (const target of shouted) assert.ok(edits.filter((edit) => edit.targetId === target).length <= 4, `${order}: two alternations at most`);
+    assert.equal(compactions(world), 0, order);
+    await comesBack(world, records(world.sessionManager).flatMap((record) => record.folds));
+    world.session.dispose();
+  }
+});
+
+test("where Pi's own threshold lies below the band, a person is told once which setting silences it", async () => {
+  for (const [window, times] of [[40_000, 1], [200_000, 0]]) {
+    const told = [];
+    const ui = { setStatus: () => {}, notify: (words) => told.push(words), setWidget: () => {}, theme: { appearance: "dark" } };
+    const world = await open(folder(), { window, ui });
+    answers(world, steps(3));
+    await world.session.prompt("go");
+    assert.equal(told.filter((words) => words.includes("compaction.reserveTokens")).length, times, `${window}: ${told}`);
+    world.session.dispose();
+  }
 });
