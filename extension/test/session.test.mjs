@@ -164,5 +164,5 @@ test("what takes longer than a moment is told on the screen while it lasts, and 
     [native.Fold, Fold.prototype.turn] = [Fold, turn];
   }
   const texts = shown.map(([key, text]) => (key === "pi-fold.progress" ? text : key));
-  assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: deciding what to fold…", undefined]);
+  assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: folding…", undefined]);
 });
