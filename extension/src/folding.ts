@@ -97,7 +97,7 @@ export class Folding {
       const plan = await this.#turn(ctx, moment);
       if (!plan) return alone;
       if (plan.message) this.#tell(ctx, plan.message, "error");
-      await this.#save(ctx);
+      if (plan.store) this.#tell(ctx, plan.store, "warning");
       const drafts = await this.#takes(ctx, plan);
       if (drafts.length === 0) return alone;
       const continues = again !== undefined && plan.asksAgain === true;
@@ -116,7 +116,7 @@ export class Folding {
         this.#append(plan.drafts);
         await this.#turn(ctx, null);
       }
-      const asked = JSON.parse(await this.#fold.request()) as Request;
+      const asked = plan.request ?? (JSON.parse(await this.#fold.request()) as Request);
       if (asked.stopped !== null) {
         this.#tell(ctx, asked.stopped, "error");
         ctx.abort();
@@ -289,7 +289,7 @@ export class Folding {
     const fresh = news ?? [];
     this.#looksFor(fresh);
     this.#leaf = ctx.sessionManager.getLeafId();
-    return JSON.parse(await told(ctx, "deciding what to fold…", this.#fold.turn(lines(fresh), moment))) as Plan;
+    return JSON.parse(await told(ctx, "folding…", this.#fold.turn(lines(fresh), moment))) as Plan;
   }
 
   /** Whether the last boundary of ours came onto the branch: another extension can drop it, and nothing tells. */
@@ -338,12 +338,6 @@ export class Folding {
     for (const draft of drafts) {
       if (draft.type === "custom") this.#pi.appendEntry(draft.customType, draft.data);
     }
-  }
-
-  async #save(ctx: ExtensionContext): Promise<void> {
-    const saved = this.#fold ? await told(ctx, "keeping second copies…", this.#fold.save()) : "null";
-    const warning = JSON.parse(saved) as string | null;
-    if (warning) this.#tell(ctx, warning, "warning");
   }
 
   #tell(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {

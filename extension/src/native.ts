@@ -23,6 +23,10 @@ export interface Plan {
   folds?: number;
   /** What a person is to be told. */
   message?: string;
+  /** Before a request, where nothing is to be appended: what the request has to show. */
+  request?: Request;
+  /** Where a turn ends: what a person is to be told of the second copies. */
+  store?: string | null;
 }
 
 /** What a request has to show beside the branch, and why it must not leave, if it must not. */

@@ -143,7 +143,7 @@ test("random journals of every kind of entry show the same messages of the same 
 
 // ---- simulated sessions ------------------------------------------------------------------------------------------------------------------
 
-/** A line with its strings spelled as Pi does: the nasty texts of the simulator hold escapes where Pi writes characters, to have readers meet both. */
+/** A line with its strings spelled as Pi does: nasty texts of the simulator hold escapes where Pi writes characters, so that readers meet both. */
 const spelled = (line) => line.replace(/"(?:[^"\\]|\\.)*"/g, (string) => JSON.stringify(JSON.parse(string)));
 
 /** A simulated session as real Pi and the real addon hold it, request by request. */

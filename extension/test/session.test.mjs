@@ -207,7 +207,7 @@ test("what takes longer than a moment is told on the screen while it lasts, and 
     [native.Fold, Fold.prototype.turn] = [Fold, turn];
   }
   const texts = shown.map(([key, text]) => (key === "pi-fold.progress" ? text : key));
-  assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: deciding what to fold…", undefined]);
+  assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: folding…", undefined]);
 });
 
 test("going into the middle of a commit's entries shows the commit whole, and what is missing of it is written again", async () => {

@@ -1,12 +1,43 @@
 //! `cargo xtask bench`: the benchmarks, and the ratios that matter, from one run.
 
-use crate::sim;
-use fold_sim::screen::line;
+use crate::{extension, sim};
+use fold_sim::screen::{Json, line};
 use fold_sim::table;
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::Command;
 
-pub fn run() -> Result<(), String> {
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What the extension costs inside a real Pi instead: a turn, a commit, memory, a long session that was never folded.
+    #[arg(long)]
+    pi: bool,
+    /// Also write what the screen shows as one JSON object.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let json = Json::at(arguments.json.as_deref(), &[])?;
+    let (headings, rows) =
+        if arguments.pi { (vec!["what", "median", "ratio", "asked for"], in_pi()?) } else { (vec!["what", "median", "ratio"], alone()?) };
+    let objects: Vec<_> = rows.iter().map(|row| json!({ "what": row[0], "median": row[1], "ratio": row[2], "asked": row.get(3) })).collect();
+    for text in table::table(&headings, rows).lines() {
+        line(text)?;
+    }
+    json.write(&json!({ "schema": 1, "rows": objects }))
+}
+
+/// What the extension costs, as the benchmark in Pi has it.
+fn in_pi() -> Result<Vec<Vec<String>>, String> {
+    extension::build(extension::Build::Release)?;
+    let text = extension::bench()?;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).map_err(|error| format!("the benchmark in Pi said no rows: {error}: {text}"))?;
+    let cell = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap_or("").to_owned();
+    Ok(rows.iter().map(|row| ["what", "median", "ratio", "asked"].map(|name| cell(row, name)).to_vec()).collect())
+}
+
+fn alone() -> Result<Vec<Vec<String>>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["bench", "--package", "fold-runtime", "--profile", "sim", "--bench", "session"];
     let status = Command::new(cargo).args(arguments).status().map_err(|error| format!("cargo could not be started: {error}"))?;
@@ -30,11 +61,7 @@ pub fn run() -> Result<(), String> {
         ["typed parse and SHA-256 of the same bytes".to_owned(), ms(parse), "1".to_owned()],
         ["steady sessions a second on one core, checks on".to_owned(), format!("{sessions:.0}"), String::new()],
     ];
-    let rows = rows.into_iter().map(Vec::from);
-    for text in table::table(&["what", "median", "ratio"], rows).lines() {
-        line(text)?;
-    }
-    Ok(())
+    Ok(rows.into_iter().map(Vec::from).collect())
 }
 
 /// The median of a benchmark that has just run, in nanoseconds.

@@ -135,6 +135,18 @@ pub fn test() -> Result<(), String> {
     run_step("tests in Pi", Command::new(node(&extension)).env("XTASK", this).args(words).current_dir(&extension))
 }
 
+/// What the extension costs in a real Pi: what `bench/cost.mjs` prints.
+pub fn bench() -> Result<String, String> {
+    let extension = root().join("extension");
+    let mut command = Command::new(node(&extension));
+    let done = command.arg("bench/cost.mjs").current_dir(&extension).output();
+    let done = done.map_err(|error| format!("{:?} could not be started: {error}", command.get_program()))?;
+    if !done.status.success() {
+        return Err(format!("the benchmark in Pi failed: {}", String::from_utf8_lossy(&done.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
 /// This platform by Node's names.
 fn platform() -> String {
     let (system, machine) = names();

@@ -35,7 +35,7 @@ enum Command {
     /// One session step by step: window, marks, occupancy, cause, cost.
     Trace(sim::TraceArguments),
     /// What a turn, a commit and an open cost, with ratios from one run.
-    Bench,
+    Bench(bench::Arguments),
     /// What the tests in a real Pi compare with; see `docs/testing.md`.
     #[command(subcommand, hide = true)]
     Conform(conform::Command),
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Test => test::run().map(|()| true),
         Command::Extension(arguments) => extension::run(&arguments).map(|()| true),
-        Command::Bench => bench::run().map(|()| true),
+        Command::Bench(arguments) => bench::run(&arguments).map(|()| true),
         Command::Conform(command) => conform::run(&command).map(|()| true),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),

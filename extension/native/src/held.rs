@@ -19,6 +19,8 @@ pub struct Held {
     store: Option<Store>,
     /// What a person was told of the store last.
     told: Option<String>,
+    /// Copies that were put were not kept after all: all of them are looked at again.
+    lost: bool,
 }
 
 impl Held {
@@ -27,18 +29,27 @@ impl Held {
         let place = store.map(PathBuf::from);
         // What cannot be opened now is tried again when something is to be saved, and told then.
         let store = place.as_deref().and_then(|path| Store::open(path).ok());
-        Ok(Held { session, place, store, told: None })
+        Ok(Held { session, place, store, told: None, lost: false })
     }
 
     pub fn turn(&mut self, lines: &[u8], moment: Option<&str>) -> Result<String, String> {
         for entry in entries(lines)? {
             self.session.observe(&entry);
         }
-        let decision = moment.map(named).transpose()?.map_or(Decision::Quiet, |moment| self.session.boundary(moment));
-        let plan = plan::decision(&decision);
-        let message = matches!(decision, Decision::Deferred(Deferral::RefusedAgain)).then(|| self.session.refused_again());
+        let moment = moment.map(named).transpose()?;
+        let decision = moment.map_or(Decision::Quiet, |moment| self.session.boundary(moment));
+        let mut plan = plan::decision(&decision);
         // What a person is told once stands beside the plan.
-        Ok(message.map_or(plan.clone(), |message| format!("{},\"message\":{}}}", &plan[..plan.len() - 1], Value::from(message))))
+        if matches!(decision, Decision::Deferred(Deferral::RefusedAgain)) {
+            plan::add(&mut plan, "message", &Value::from(self.session.refused_again()).to_string());
+        }
+        // Each call wakes threads, which costs more than most answers: what is asked next anyhow is answered at once.
+        match moment {
+            Some(Moment::Request) if matches!(decision, Decision::Quiet | Decision::Deferred(_)) => plan::add(&mut plan, "request", &self.request()),
+            Some(Moment::TurnEnd | Moment::Settling | Moment::Refused) => plan::add(&mut plan, "store", &self.save()),
+            _ => {}
+        }
+        Ok(plan)
     }
 
     pub fn request(&self) -> String {
@@ -211,7 +222,14 @@ impl Held {
                 Err(why) => return Some(why.to_string()),
             };
             news = store.news().or(news);
-            let saved = if mended == Mended::Yes { self.session.heal(store) } else { self.session.save(store) };
+            let (session, again) = (&mut self.session, std::mem::take(&mut self.lost) || mended == Mended::Yes);
+            let (mut saved, kept) = store.together(|store| if again { session.heal(store) } else { session.save(store) });
+            if let Err(error) = kept {
+                self.lost = true;
+                saved.left += saved.written + saved.repaired.len();
+                saved.repaired.clear();
+                saved.error.get_or_insert(error);
+            }
             left = saved.warning();
             if !store.is_damaged() {
                 break;

@@ -55,7 +55,8 @@ impl Fold {
     }
 
     /// Takes entries that the branch has grown by, and answers what is to be appended at this moment (`turn_end`, `settling`, `request`,
-    /// `refused`, `asked`; none for entries alone).
+    /// `refused`, `asked`; none for entries alone). Before a request that changes nothing the plan holds what [`Fold::request`] answers; where a
+    /// turn ends, what [`Fold::save`] answers.
     ///
     /// # Errors
     /// A line that is no entry; a moment there is none of; an internal error, after which folding is suspended.

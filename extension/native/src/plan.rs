@@ -26,6 +26,12 @@ pub fn decision(decision: &Decision) -> String {
     format!(r#"{{"kind":"{kind}","drafts":{}{comma}{rest}}}"#, drafts(list))
 }
 
+/// Adds a field, whose value is JSON text, to an object that has some.
+pub fn add(object: &mut String, name: &str, value: &str) {
+    object.truncate(object.len() - 1);
+    object.extend([",\"", name, "\":", value, "}"]);
+}
+
 fn of_commit(commit: &Commit) -> Value {
     json!({
         "trigger": commit.trigger.name(),

@@ -4,7 +4,7 @@
 
 use fold_runtime::journal::Digest;
 use fold_runtime::ports::{ObjectStore, StoreError};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -27,6 +27,18 @@ pub struct Store {
     damaged: Cell<bool>,
     /// What a person is to be told of how it was opened.
     news: Option<String>,
+    batch: Batch,
+}
+
+/// Whether what is put now goes into one transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Batch {
+    /// No: each has its own.
+    None,
+    /// Yes, and nothing was put yet.
+    Empty,
+    /// Yes, and the transaction has begun.
+    Begun,
 }
 
 /// What tells a file from another one with its name.
@@ -121,7 +133,7 @@ impl Store {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.execute_batch("create table if not exists originals (digest blob primary key, line blob not null) without rowid")?;
-        Ok(Store { connection, path: path.to_owned(), file: file_id(path), damaged: Cell::new(false), news: None })
+        Ok(Store { connection, path: path.to_owned(), file: file_id(path), damaged: Cell::new(false), news: None, batch: Batch::None })
     }
 
     /// Opens a database that is there, only to read from it; `None` where there is none. Whoever folds meanwhile is not held up.
@@ -152,7 +164,33 @@ impl Store {
             }
         });
         let connection = connection.map_err(|error| told(&error))?;
-        Ok(Some(Store { connection, path: path.to_owned(), file: file_id(path), damaged: Cell::new(false), news: None }))
+        Ok(Some(Store { connection, path: path.to_owned(), file: file_id(path), damaged: Cell::new(false), news: None, batch: Batch::None }))
+    }
+
+    /// Does work whose puts become one transaction: each alone waits for the disk, and a first commit has tens of thousands. They read back within
+    /// the work already. Where nothing is put, nobody is waited for.
+    ///
+    /// # Errors
+    /// Beside what the work gave: why what was put is not kept after all, none of it.
+    pub fn together<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, Result<(), StoreError>) {
+        self.roll_back();
+        self.batch = Batch::Empty;
+        let out = work(self);
+        let kept = match std::mem::replace(&mut self.batch, Batch::None) {
+            Batch::Begun if self.connection.is_autocommit() => Err(undone()),
+            Batch::Begun => self.connection.execute_batch("commit").map_err(|error| self.failed(&error)),
+            Batch::Empty | Batch::None => Ok(()),
+        };
+        self.roll_back();
+        (out, kept)
+    }
+
+    /// Ends a transaction that a failed commit, or a panic before it, left open.
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit() {
+            // What a database that cannot commit says of this tells nothing new.
+            let _ = self.connection.execute_batch("rollback");
+        }
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
@@ -179,12 +217,21 @@ pub enum Mended {
 
 impl ObjectStore for Store {
     fn put(&mut self, digest: Digest, bytes: &[u8]) -> Result<(), StoreError> {
-        // A transaction that reads first and writes then would not wait for another process.
-        let done = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
-            transaction.prepare_cached("insert or replace into originals values (?1, ?2)")?.execute((digest.as_bytes(), bytes))?;
-            transaction.commit()
-        });
-        done.map_err(|error| self.failed(&error))
+        match self.batch {
+            Batch::None => {
+                let (put, kept) = self.together(|store| store.put(digest, bytes));
+                return put.and(kept);
+            }
+            // A transaction that reads first and writes then would not wait for another process.
+            Batch::Empty => self.connection.execute_batch("begin immediate").map_err(|error| self.failed(&error))?,
+            // A disk that is full ends a transaction by itself.
+            Batch::Begun if self.connection.is_autocommit() => return Err(undone()),
+            Batch::Begun => {}
+        }
+        self.batch = Batch::Begun;
+        let insert = self.connection.prepare_cached("insert or replace into originals values (?1, ?2)");
+        let done = insert.and_then(|mut insert| insert.execute((digest.as_bytes(), bytes)));
+        done.map(drop).map_err(|error| self.failed(&error))
     }
 
     fn get(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
@@ -192,6 +239,10 @@ impl ObjectStore for Store {
         let found = asked.and_then(|mut asked| asked.query_row((digest.as_bytes(),), |row| row.get(0)).optional());
         found.map_err(|error| self.failed(&error))
     }
+}
+
+fn undone() -> StoreError {
+    StoreError("the copies of this time were taken back by the database".to_owned())
 }
 
 fn told(path: &Path, why: &str) -> StoreError {
@@ -295,6 +346,33 @@ mod tests {
         Connection::open(&path).and_then(|connection| connection.execute_batch("create table notes (text)")).expect("another's database");
         let refused = Store::open_to_read(&path).err().expect("refused");
         assert!(refused.0.contains("foreign.sqlite") && refused.0.contains("originals"), "{refused}");
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn copies_of_one_time_are_one_transaction_that_is_kept_whole_or_not_at_all() {
+        let folder = folder("together");
+        let path = folder.join("pi-fold.sqlite");
+        let mut store = Store::open(&path).expect("a store");
+        let other = Store::open(&path).expect("the same store");
+        let digest = |number: u32| Digest::of(&number.to_le_bytes());
+        let kept = |store: &Store, number: u32| store.get(digest(number)).expect("a store that reads").is_some();
+        let ((), done) = store.together(|store| {
+            for number in 0..100 {
+                store.put(digest(number), &[7; 1_000]).expect("put");
+                assert!(kept(store, number), "it reads back at once");
+                assert!(!kept(&other, number), "and is not kept yet");
+            }
+        });
+        assert_eq!(done, Ok(()));
+        assert!((0..100).all(|number| kept(&other, number)));
+        // A database that may not grow: whatever is said of the single ones, the end says that none is kept.
+        let pages: u32 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).expect("a count");
+        store.connection.pragma_update_and_check(None, "max_page_count", pages + 10, |_| Ok(())).expect("a bound");
+        let (refused, done) = store.together(|store| (100..200).filter(|number| store.put(digest(*number), &[7; 1_000]).is_err()).count());
+        assert!(refused > 0);
+        assert_eq!(done.is_ok(), kept(&other, 100), "{done:?}");
+        assert_eq!(store.together(|_| ()).1, Ok(()), "and the next time is another one");
         let _ = std::fs::remove_dir_all(folder);
     }
 
