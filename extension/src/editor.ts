@@ -209,7 +209,6 @@ export class Editor implements Component {
   }
 
   async #load(): Promise<void> {
-    this.#gauge = await this.#asked.gauge();
     const lines: Line[] = [];
     const walk = async (rows: readonly Row[], depth: number, of?: string): Promise<void> => {
       const marks = new Map<number, string>();
@@ -221,6 +220,8 @@ export class Editor implements Component {
       }
     };
     await walk(await this.#asked.map(), 0);
+    // The bar is drawn after what changed it, and before what is asked next.
+    this.#gauge = await this.#asked.gauge();
     this.#lines = lines;
     this.#at = Math.max(0, Math.min(this.#at, lines.length - 1));
   }

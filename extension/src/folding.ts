@@ -354,7 +354,7 @@ export class Folding {
 
   /** One thing after another; an error leaves the window as it is, suspends folding, and is told once. */
   #inLine<T>(ctx: ExtensionContext, work: () => Promise<T>): Promise<T | undefined> {
-    const done = this.#line.then(work).finally(() => this.#redraw(ctx)).catch(async (error: unknown) => {
+    const done = this.#line.then(work).catch(async (error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
       let told: string | null = null;
       try {
@@ -365,7 +365,8 @@ export class Folding {
       this.#tell(ctx, told ?? why, "error");
       return undefined;
     });
-    this.#line = done;
+    // Nobody waits for the row to be drawn but who comes next.
+    this.#line = done.then(() => this.#redraw(ctx)).catch(() => undefined);
     return done;
   }
 }
