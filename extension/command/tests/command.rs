@@ -18,6 +18,9 @@ fn counts(report: &Value) -> [u64; 4] {
     ["whole", "reformatted", "store_only", "damaged"].map(|state| report["counts"][state].as_u64().expect("a count"))
 }
 
+/// What is done to a line.
+type Change = fn(&str) -> String;
+
 /// As Python's `json.dumps` writes a line: spaces, escapes, exponents, the same order of keys.
 fn as_python(line: &str) -> String {
     let spaced = line.replace("\":", "\" :").replace(",\"", ", \"").replace("3e-7", "3e-07");
@@ -87,7 +90,7 @@ fn keys_in_another_order_are_told_from_damage_by_the_copy_in_the_store_and_by_no
 #[test]
 fn one_letter_that_changed_is_damage_where_no_store_has_the_original() {
     let mut folded = Folded::new("damaged");
-    let changes: [(&str, fn(&str) -> String); 3] = [
+    let changes: [(&str, Change); 3] = [
         ("its line is not what was folded", |line| line.replacen("line of output", "line of outpux", 1)),
         ("its line is not what was folded", |line| as_python(line).replacen("line of output", "line of outpux", 1)),
         ("no line of the file is this entry", |_| "torn {".to_owned()),
