@@ -45,6 +45,10 @@ test("an export through a pipe is the exact lines of the file, and a pipe that i
   const script = '{ "$0" "$1" export "$2" "$3"; echo "status $?" >&2; } | head -c 1';
   const closed = spawnSync("sh", ["-c", script, process.execPath, command, file, fold], { encoding: "utf8" });
   assert.deepEqual([closed.stdout, closed.stderr], ["{", "status 0\n"]);
+  // What is said of an error may find nobody, too.
+  const nobody = '{ sleep 0.1; "$0" "$1" export "$2" f_nowhere 2>&1; echo $? >"$3"; } | :';
+  const unheard = spawnSync("sh", ["-c", nobody, process.execPath, command, file, join(path, "status")]);
+  assert.deepEqual([unheard.status, readFileSync(join(path, "status"), "utf8")], [0, "1\n"]);
 });
 
 test("exit statuses: 42 where the store does not stand in for what is damaged, 1 for what cannot be read, 0 where the store stands in", () => {

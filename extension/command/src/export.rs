@@ -1,5 +1,6 @@
 //! `pi-fold export`: the exact lines of a fold, or the folds that there are.
 
+use crate::complain;
 use crate::originals::{File, Original, State, anew, counted, kind};
 use fold_sim::screen::line;
 use fold_sim::table::thousands;
@@ -37,12 +38,12 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let originals = file.originals(fold);
     let lost: Vec<&Original> = originals.iter().filter(|original| original.bytes.is_none()).collect();
     if !lost.is_empty() {
-        eprintln!("error: the fold {fold} cannot be given back whole, and nothing is given back in its place:");
-        lost.iter().for_each(|original| eprintln!("  {}: {}", original.entry, original.why));
+        complain(&format!("error: the fold {fold} cannot be given back whole, and nothing is given back in its place:"));
+        lost.iter().for_each(|original| complain(&format!("  {}: {}", original.entry, original.why)));
         return Ok(false);
     }
     for original in originals.iter().filter(|original| original.state > State::Whole) {
-        eprintln!("note: {}: {}", original.entry, original.why);
+        complain(&format!("note: {}: {}", original.entry, original.why));
     }
     let lines: String = originals.iter().filter_map(|original| original.bytes.as_deref()).flat_map(|line| [line, "\n"]).collect();
     match &arguments.output {

@@ -16,6 +16,7 @@ mod rewrite;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// What folding would have saved in your Pi sessions, whether what was folded is whole, and how to get it out.
@@ -55,8 +56,14 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(42),
         Err(reason) => {
-            eprintln!("error: {reason}");
+            complain(&format!("error: {reason}"));
             ExitCode::from(1)
         }
     }
+}
+
+/// Says something on standard error, which may be closed: that is no reason to panic. What a file says cannot draw on the terminal.
+fn complain(text: &str) {
+    let text: String = text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

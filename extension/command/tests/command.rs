@@ -18,6 +18,9 @@ fn counts(report: &Value) -> [u64; 4] {
     ["whole", "reformatted", "store_only", "damaged"].map(|state| report["counts"][state].as_u64().expect("a count"))
 }
 
+/// What is done to a line.
+type Change = fn(&str) -> String;
+
 /// As Python's `json.dumps` writes a line: spaces, escapes, exponents, the same order of keys.
 fn as_python(line: &str) -> String {
     let spaced = line.replace("\":", "\" :").replace(",\"", ", \"").replace("3e-7", "3e-07");
@@ -87,7 +90,7 @@ fn keys_in_another_order_are_told_from_damage_by_the_copy_in_the_store_and_by_no
 #[test]
 fn one_letter_that_changed_is_damage_where_no_store_has_the_original() {
     let mut folded = Folded::new("damaged");
-    let changes: [(&str, fn(&str) -> String); 3] = [
+    let changes: [(&str, Change); 3] = [
         ("its line is not what was folded", |line| line.replacen("line of output", "line of outpux", 1)),
         ("its line is not what was folded", |line| as_python(line).replacen("line of output", "line of outpux", 1)),
         ("no line of the file is this entry", |_| "torn {".to_owned()),
@@ -150,6 +153,11 @@ fn a_record_that_was_changed_vouches_for_nothing_and_one_of_a_newer_version_is_n
     assert!(text.contains(&format!("the fold record {record}")), "{text}");
     // The parent names a fold of which there is no record.
     assert!(text.contains("which it contains, is not in the file"), "{text}");
+    // Where nothing else names what it folded, the record alone tells.
+    let last = folded.branch.iter().rfind(|entry| entry.line().contains("pi-fold.commit")).expect("a record").id().to_owned();
+    folded.with(&last, |line| line.replacen("\"kind\":\"tool\"", "\"kind\":\"span\"", 1));
+    let (status, report, text) = verify(&folded);
+    assert_eq!((status, counts(&report)[3], &report["damaged"]), (Some(42), 0, &true.into()), "{text}");
     folded.with(folded.branch.last().expect("an entry").id(), |_| {
         r#"{"type":"custom","id":"z","parentId":null,"customType":"pi-fold.commit","data":{"v":2,"folds":7}}"#.to_owned()
     });
@@ -234,12 +242,12 @@ fn a_replay_of_a_folder_names_the_file_that_is_broken_and_replays_the_others() {
     std::fs::create_dir_all(&sessions).expect("a folder");
     std::fs::copy(folded.folder.join("session.jsonl"), sessions.join("b.jsonl")).expect("copied");
     std::fs::copy(folded.folder.join("session.jsonl"), sessions.join("a.jsonl")).expect("copied");
-    std::fs::write(sessions.join("broken.jsonl"), "{}").expect("written");
+    std::fs::write(sessions.join("0-broken.jsonl"), "{}").expect("written");
     std::fs::write(sessions.join("notes.txt"), "no session").expect("written");
     let output = pi_fold(&folded.folder, &["replay", "sessions", "--budget", "10000", "--json", "out.json"]);
     let text = screen(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("broken.jsonl: no header") && text.contains("1 of 3 could not be replayed"), "{text}");
+    assert!(text.contains("0-broken.jsonl: no header") && text.contains("1 of 3 could not be replayed"), "{text}");
     assert!(text.contains("2 sessions, budget 10,000 tokens") && text.contains("Folding would have cost"), "{text}");
     assert!(text.lines().filter(|line| !line.starts_with("not replayed")).all(|line| line.chars().count() <= 80), "{text}");
     let report: Value = serde_json::from_str(&std::fs::read_to_string(folded.folder.join("out.json")).expect("a report")).expect("JSON");
