@@ -84,6 +84,7 @@ export class Folding {
   /** A turn has ended, or the agent is about to settle. */
   boundary(event: TurnEndEvent | AgentBeforeSettleEvent, ctx: ExtensionContext): Promise<BoundaryResult | undefined> {
     return this.#inLine(ctx, async () => {
+      if (this.#off) return undefined;
       const kept = event.type === "turn_end" ? await this.#evidence.keep(event, ctx) : { drafts: [], warnings: [] };
       for (const warning of kept.warnings) this.#tell(ctx, warning, "warning");
       const alone = kept.drafts.length > 0 ? { entries: [...event.entries, ...kept.drafts] } : undefined;

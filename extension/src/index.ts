@@ -51,6 +51,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
   });
   pi.on("session_tree", (_event, ctx) => folding.open(ctx));
   pi.on("agent_settled", (_event, ctx) => folding.settled(ctx));
+  pi.on("model_select", (_event, ctx) => folding.settled(ctx));
   pi.on("turn_end", (event, ctx) => folding.boundary(event, ctx));
   pi.on("agent_before_settle", (event, ctx) => folding.boundary(event, ctx));
   pi.on("context_with_system", (event, ctx) => folding.request(event.messages, ctx));

@@ -5,6 +5,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { registerPiFold } from "../dist/index.js";
 import { load } from "../dist/native.js";
 import { ai, answers, folder, open, records, rewrites, steps } from "./world.mjs";
 
@@ -110,4 +111,19 @@ test("neither work nor a panic prints anything: a screen and a protocol are on t
     await fold.turn(Buffer.from("nonsense")).then(() => process.exit(4), () => {});`;
   const done = spawnSync(process.execPath, ["--input-type=module", "--eval", script], { encoding: "utf8" });
   assert.deepEqual([done.status, done.stdout, done.stderr], [0, "", ""]);
+});
+
+test("a Pi that cannot edit what is in context is told so once, and nothing is folded", async () => {
+  const words = [];
+  const handlers = new Map();
+  const api = { on: (name, handler) => handlers.set(name, handler), registerTool: () => {}, registerCommand: () => {}, getSettings: () => ({}) };
+  registerPiFold(api, {});
+  const sessionManager = { getBranch: () => [], getLeafId: () => null };
+  const ctx = { sessionManager, model: { contextWindow: 100_000 }, hasUI: true, mode: "rpc", ui: { notify: (text) => words.push(text) } };
+  await handlers.get("session_start")({}, ctx);
+  for (const name of ["turn_end", "agent_before_settle", "context_with_system"]) {
+    const event = { type: name, entries: [], messages: [], toolResults: [], outcome: "completed", message: { role: "assistant" } };
+    assert.equal(await handlers.get(name)(event, ctx), undefined, name);
+  }
+  assert.deepEqual(words, ["pi-fold: this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now"]);
 });
