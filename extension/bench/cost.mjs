@@ -7,6 +7,7 @@
 // runs in a process of its own: none pays for the garbage of another.
 
 import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fs from "node:fs/promises";
@@ -149,6 +150,19 @@ function yardstick(manager) {
   return median(times);
 }
 
+/** What it takes on the main thread to hand two calls to Node's own pool, as a turn hands two to the addon: threads that sleep are woken. */
+async function handing() {
+  const times = [];
+  for (let count = 0; count < 200; count += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const start = performance.now();
+    const answered = new Promise((resolve) => randomBytes(16, resolve));
+    times.push(performance.now() - start);
+    await answered;
+  }
+  return 2 * median(times);
+}
+
 const parts = {
   /** A turn without a commit, at so many entries. */
   async turn(entries) {
@@ -158,7 +172,7 @@ const parts = {
     if (records(world.sessionManager).length > 0) throw new Error("a turn was to be measured, and a commit was made");
     // The first ones are compiled while they run.
     const sums = turns(calls).slice(50);
-    return { turn: median(sums), quiet: quantile(sums, 0.1), yardstick: yardstick(world.sessionManager) };
+    return { turn: median(sums), quiet: quantile(sums, 0.1), handing: await handing(), yardstick: yardstick(world.sessionManager) };
   },
 
   /** A commit of about a hundred folds: the boundary that answers it. Pi's appends come after. */
@@ -245,6 +259,7 @@ function all() {
     row("Pi's own at 2,000 entries: the projection and the copy of a request", ms(turn.yardstick), "1"),
     row("a turn without a commit at 2,000 entries, main thread", ms(turn.turn), of(turn.turn, turn.yardstick), "at most 0.5 ms"),
     row("the quietest tenth of these turns", ms(turn.quiet), of(turn.quiet, turn.yardstick)),
+    row("two calls of Node's own thread pool, which sleeps in between", ms(turn.handing), `${(turn.handing / turn.turn).toFixed(2)} of a turn`),
     row("a turn at 800 entries", ms(small.turn), `${(small.turn / turn.turn).toFixed(2)} of 2,000 entries`),
     row(`the boundary that commits ${commit.folds} folds (${commit.drafts} entries), main thread`, ms(commit.boundary), "", "at most 20 ms"),
     row("the same on the clock", ms(commit.wall)),
