@@ -290,7 +290,11 @@ export class Folding {
     const fresh = news ?? [];
     this.#looksFor(fresh);
     this.#leaf = ctx.sessionManager.getLeafId();
-    return JSON.parse(await told(ctx, "folding…", this.#fold.turn(lines(fresh), moment))) as Plan;
+    const came = lines(fresh);
+    const now = this.#fold.turnNow(came, moment);
+    const plan = now === null ? null : (JSON.parse(now) as Plan | null);
+    if (plan) return plan;
+    return JSON.parse(await told(ctx, "folding…", this.#fold.turn(now === null ? came : Buffer.alloc(0), moment))) as Plan;
   }
 
   /** Whether the last boundary of ours came onto the branch: another extension can drop it, and nothing tells. */

@@ -132,6 +132,8 @@ export type Moment = "turn_end" | "settling" | "request" | "refused" | "asked";
 /** A session of the runtime. Every answer is JSON text; every call works off the main thread. */
 export interface Fold {
   turn(lines: Buffer, moment?: Moment | null): Promise<string>;
+  /** The same at once, where it is over in a moment; `null`: not now; the text `null`: the entries are taken, the moment is to be asked for. */
+  turnNow(lines: Buffer, moment?: Moment | null): string | null;
   request(): Promise<string>;
   letsHostCompact(moment: Moment): Promise<string>;
   act(call: string, room: number): Promise<string>;
@@ -144,6 +146,7 @@ export interface Fold {
   recover(fold: string): Promise<Buffer>;
   suspend(reason: string): Promise<string>;
   panic(): Promise<string>;
+  panicNow(): string | null;
 }
 
 export interface Native {

@@ -27,30 +27,36 @@ test("what is wrong is refused by name, and nothing has changed", async () => {
 });
 
 test("a panic in the bridge leaves Pi running and the window as it was; folding stops, and a person's /fold goes on", async () => {
-  const world = await open(folder());
-  const { turn } = Fold.prototype;
-  let planted = 0;
-  Fold.prototype.turn = function (lines, moment) {
-    if (moment !== "turn_end" || world.requests.length !== 30) return turn.call(this, lines, moment);
-    planted += 1;
-    return this.panic();
-  };
-  try {
-    answers(world, steps(120));
-    await world.session.prompt("go");
-  } finally {
-    Fold.prototype.turn = turn;
+  const { turn, turnNow } = Fold.prototype;
+  // While Pi waits, and in a worker.
+  for (const at of ["at once", "in a worker"]) {
+    const world = await open(folder());
+    let planted = 0;
+    const plant = (method, panic) =>
+      function (lines, moment) {
+        if (moment !== "turn_end" || world.requests.length !== 30) return method.call(this, lines, moment);
+        planted += 1;
+        return panic.call(this);
+      };
+    if (at === "at once") Fold.prototype.turnNow = plant(turnNow, Fold.prototype.panicNow);
+    else [Fold.prototype.turnNow, Fold.prototype.turn] = [() => null, plant(turn, Fold.prototype.panic)];
+    try {
+      answers(world, steps(120));
+      await world.session.prompt("go");
+    } finally {
+      [Fold.prototype.turn, Fold.prototype.turnNow] = [turn, turnNow];
+    }
+    assert.equal(planted, 1, at);
+    assert.deepEqual(world.errors, []);
+    assert.ok(world.requests.length > 30, "Pi goes on");
+    assert.equal(records(world.sessionManager).filter((record) => record.trigger === "band").length, 0, "nothing is folded unasked");
+    answers(world, steps(3, 200));
+    await world.session.prompt("/fold");
+    assert.equal(records(world.sessionManager).at(-1).trigger, "person");
+    await world.session.prompt("on");
+    assert.equal(rewrites(world.requests.slice(-3)), 0);
+    world.session.dispose();
   }
-  assert.equal(planted, 1);
-  assert.deepEqual(world.errors, []);
-  assert.equal(world.requests.filter((_, index) => index < 30).length, 30);
-  assert.equal(records(world.sessionManager).filter((record) => record.trigger === "band").length, 0, "nothing is folded unasked");
-  answers(world, steps(3, 200));
-  await world.session.prompt("/fold");
-  assert.equal(records(world.sessionManager).at(-1).trigger, "person");
-  await world.session.prompt("on");
-  assert.equal(rewrites(world.requests.slice(-3)), 0);
-  world.session.dispose();
 });
 
 test("folded originals have a second copy beside the session that its owner alone may read; a store that cannot be opened is a warning", async () => {

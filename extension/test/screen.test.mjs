@@ -230,8 +230,8 @@ describe("on a screen", { skip: hasTmux() ? false : "there is no tmux here", con
     writeFileSync(plant, `import { createRequire } from "node:module";
 const { Fold } = createRequire(import.meta.url)(${JSON.stringify(addon)});
 export default (pi) => pi.registerCommand("plant", { description: "panics once", handler: async () => {
-  const { turn } = Fold.prototype;
-  Fold.prototype.turn = function () { Fold.prototype.turn = turn; return this.panic(); };
+  const { turnNow } = Fold.prototype;
+  Fold.prototype.turnNow = function () { Fold.prototype.turnNow = turnNow; return this.panicNow(); };
 } });\n`);
     assert.ok(existsSync(addon));
     const opened = show(path, { session: file, columns: 120, extensions: [plant] });

@@ -179,7 +179,7 @@ test("a step back to the point before a commit that leaves only notes behind is 
 test("what takes longer than a moment is told on the screen while it lasts, and nothing else is", async () => {
   const native = load();
   const { Fold } = native;
-  const { turn } = Fold.prototype;
+  const { turn, turnNow } = Fold.prototype;
   const late = (work) => new Promise((resolve) => setTimeout(resolve, 400)).then(work);
   const shown = [];
   const ui = { setStatus: (key, text) => shown.push([key, text]), notify: () => {}, setWidget: () => {}, theme: { appearance: "dark" } };
@@ -191,6 +191,7 @@ test("what takes longer than a moment is told on the screen while it lasts, and 
   const entries = world.sessionManager.getBranch().length;
   world.session.dispose();
   native.Fold = { open: (...given) => late(() => Fold.open(...given)) };
+  Fold.prototype.turnNow = () => null;
   Fold.prototype.turn = function (...given) {
     return given[1] === "turn_end" ? late(() => turn.apply(this, given)) : turn.apply(this, given);
   };
@@ -204,7 +205,7 @@ test("what takes longer than a moment is told on the screen while it lasts, and 
     assert.deepEqual(blind.errors, []);
     blind.session.dispose();
   } finally {
-    [native.Fold, Fold.prototype.turn] = [Fold, turn];
+    [native.Fold, Fold.prototype.turn, Fold.prototype.turnNow] = [Fold, turn, turnNow];
   }
   const texts = shown.map(([key, text]) => (key === "pi-fold.progress" ? text : key));
   assert.deepEqual(texts, [`pi-fold: reading ${entries} entries…`, undefined, "pi-fold: folding…", undefined]);

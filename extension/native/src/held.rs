@@ -11,6 +11,9 @@ use fold_store::{Mended, Store};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+/// Bytes of new entries that are read at once, while Pi waits; more is handed to a worker.
+const AT_ONCE: usize = 64 * 1024;
+
 /// A session, and where its second copies are kept.
 pub struct Held {
     session: Session,
@@ -32,10 +35,27 @@ impl Held {
         Ok(Held { session, place, store, told: None, lost: false })
     }
 
-    pub fn turn(&mut self, lines: &[u8], moment: Option<&str>) -> Result<String, String> {
+    /// What [`Held::turn`] does, where that is over in a moment: where little came, nothing is committed, and nothing waits to be written or copied.
+    /// `None` where nothing was done, `null` where the entries were taken and the moment is to be asked for.
+    pub fn turn_now(&mut self, lines: &[u8], moment: Option<&str>) -> Result<Option<String>, String> {
+        if lines.len() > AT_ONCE {
+            return Ok(None);
+        }
+        self.observe(lines)?;
+        let session = &self.session;
+        let is_quiet = session.occupancy() < session.band().max_target && session.unwritten() == 0 && session.unsaved() == 0;
+        if moment.is_none() || (is_quiet && moment != Some("asked")) { self.turn(&[], moment).map(Some) } else { Ok(Some("null".to_owned())) }
+    }
+
+    fn observe(&mut self, lines: &[u8]) -> Result<(), String> {
         for entry in entries(lines)? {
             self.session.observe(&entry);
         }
+        Ok(())
+    }
+
+    pub fn turn(&mut self, lines: &[u8], moment: Option<&str>) -> Result<String, String> {
+        self.observe(lines)?;
         let moment = moment.map(named).transpose()?;
         let decision = moment.map_or(Decision::Quiet, |moment| self.session.boundary(moment));
         let mut plan = plan::decision(&decision);

@@ -1,7 +1,7 @@
 //! The bridge between Pi and the fold runtime: one handle per session.
 //!
-//! Entries cross once, as lines; what comes back is a small plan as JSON text. Everything that takes the session's lock runs on tokio's
-//! blocking pool, so that Pi's screen never waits for it; a panic there becomes a JavaScript error, folding is suspended, and nothing is
+//! Entries cross once, as lines; what comes back is a small plan as JSON text. What may take long runs on tokio's blocking pool, so
+//! that Pi's screen never waits for it; a panic there becomes a JavaScript error, folding is suspended, and nothing is
 //! printed. No decision is taken here: what a plan says is what the runtime said.
 //!
 //! | where | what |
@@ -23,7 +23,7 @@ use held::Held;
 use napi::bindgen_prelude::{Buffer, spawn_blocking};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError};
 
 /// What is left where another extension's output is on the screen: nothing. A panic is told as an error of the call that met it.
 fn silence() {
@@ -63,6 +63,17 @@ impl Fold {
     #[napi]
     pub async fn turn(&self, lines: Buffer, moment: Option<String>) -> Result<String> {
         self.with(move |held| held.turn(&lines, moment.as_deref())).await
+    }
+
+    /// The same while the caller waits, where it is over in a moment: waking a worker costs more than most turns. `null` where it would not be, or
+    /// where another call is at work: nothing was done then, and [`Fold::turn`] is to be asked. The text `null` where the entries were taken: then it is to
+    /// be asked for the moment alone.
+    ///
+    /// # Errors
+    /// As [`Fold::turn`].
+    #[napi]
+    pub fn turn_now(&self, lines: Buffer, moment: Option<String>) -> Result<Option<String>> {
+        self.at_once(|held| held.turn_now(&lines, moment.as_deref()))
     }
 
     /// What every request has to show beside the branch, and whether it may leave.
@@ -174,16 +185,31 @@ impl Fold {
         self.with(|_| panic!("planted")).await
     }
 
+    /// Panics while the caller waits, so that a test can see what becomes of it.
+    ///
+    /// # Errors
+    /// Always.
+    #[napi]
+    pub fn panic_now(&self) -> Result<Option<String>> {
+        self.at_once(|_| panic!("planted"))
+    }
+
+    /// Work while the caller waits; none where another call is at work.
+    fn at_once(&self, work: impl FnOnce(&mut Held) -> std::result::Result<Option<String>, String>) -> Result<Option<String>> {
+        let mut held = match self.held.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut held)));
+        answer.unwrap_or_else(|_| Err(panicked(&mut held))).map_err(refused)
+    }
+
     async fn with(&self, work: impl FnOnce(&mut Held) -> Answer + Send + 'static) -> Result<String> {
         let held = Arc::clone(&self.held);
-        let panicked = Arc::clone(&self.held);
+        let after = Arc::clone(&self.held);
         let answer = spawn_blocking(move || work(&mut lock(&held))).await;
-        answer
-            .unwrap_or_else(|_| {
-                let told = lock(&panicked).suspend("the fold runtime panicked");
-                Err(format!("the fold runtime panicked; {told}"))
-            })
-            .map_err(refused)
+        answer.unwrap_or_else(|_| Err(panicked(&mut lock(&after)))).map_err(refused)
     }
 }
 
@@ -222,6 +248,11 @@ pub async fn shades_of(settings: String, is_dark: bool) -> Result<String> {
 #[napi]
 pub fn tool_description() -> &'static str {
     fold_runtime::agent::DESCRIPTION
+}
+
+/// Folding stops; what a person is to be told.
+fn panicked(held: &mut Held) -> String {
+    format!("the fold runtime panicked; {}", held.suspend("the fold runtime panicked"))
 }
 
 /// A panic holds nobody up: what it left behind is a session that is suspended.

@@ -118,6 +118,11 @@ impl Session {
         saved
     }
 
+    /// How many folded originals have no second copy that is known of.
+    pub fn unsaved(&self) -> usize {
+        self.unsaved.len()
+    }
+
     /// Looks at the second copy of every folded original again, and writes from the journal what is missing or damaged.
     pub fn heal(&mut self, store: &mut dyn ObjectStore) -> Saved {
         self.unsaved = self.digests.keys().copied().collect();
