@@ -97,7 +97,7 @@ export class Folding {
       if (event.type === "agent_before_settle") this.#refused = undefined;
       const plan = await this.#turn(ctx, moment);
       if (!plan) return alone;
-      if (plan.message) this.#tell(ctx, plan.message, "error");
+      if (plan.message) say(ctx, plan.message, "error");
       if (plan.store) this.#tell(ctx, plan.store, "warning");
       const drafts = await this.#takes(ctx, plan);
       if (drafts.length === 0) return alone;
@@ -119,14 +119,21 @@ export class Folding {
       }
       const asked = plan.request ?? (JSON.parse(await this.#fold.request()) as Request);
       if (asked.stopped !== null) {
-        this.#tell(ctx, asked.stopped, "error");
+        // Who sends it again is told again.
+        say(ctx, asked.stopped, "error");
         ctx.abort();
         return undefined;
       }
-      if (asked.lost.length > 0) this.#tell(ctx, `Promised texts of ${asked.lost.join(", ")} cannot be derived any more; they are shown as they are on the branch`, "warning");
+      if (asked.lost.length > 0) {
+        const lost = asked.lost.join(", ");
+        this.#tell(ctx, `Promised texts of ${lost} cannot be derived any more; they are shown as they are on the branch`, "warning");
+      }
       if (asked.overlay.length === 0) return undefined;
       const laid = layOver(messages, asked.overlay, ctx.sessionManager);
-      if (laid.unmatched.length > 0) this.#tell(ctx, `Another extension took the messages of ${laid.unmatched.join(", ")} away; what was promised of them is not shown`, "warning");
+      if (laid.unmatched.length > 0) {
+        const gone = laid.unmatched.join(", ");
+        this.#tell(ctx, `Another extension took the messages of ${gone} away; what was promised of them is not shown`, "warning");
+      }
       return { messages: laid.messages };
     });
   }
@@ -345,11 +352,11 @@ export class Folding {
     }
   }
 
+  /** What goes on is told once. */
   #tell(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {
     if (this.#told.has(words)) return;
     this.#told.add(words);
-    if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
-    else process.stderr.write(`pi-fold: ${words}\n`);
+    say(ctx, words, level);
   }
 
   async #redraw(ctx: ExtensionContext): Promise<void> {
@@ -374,6 +381,12 @@ export class Folding {
     this.#line = done.then(() => this.#redraw(ctx)).catch(() => undefined);
     return done;
   }
+}
+
+/** Tells a person, on the screen or beside what is printed. */
+function say(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {
+  if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
+  else process.stderr.write(`pi-fold: ${words}\n`);
 }
 
 /** Waits for work off the main thread; where there is a screen and it takes long, says so until it is done. */
