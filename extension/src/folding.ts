@@ -19,6 +19,7 @@ import type {
 } from "./pi.ts";
 import { Screen } from "./screen.ts";
 import { readSettings, saveSettings } from "./settings.ts";
+import { say } from "./words.ts";
 
 /** Bytes that have to be free where the session is written, besides ten times what a boundary writes: a torn line can orphan a session. */
 const ROOM = 16 * 1024 * 1024;
@@ -381,12 +382,6 @@ export class Folding {
     this.#line = done.then(() => this.#redraw(ctx)).catch(() => undefined);
     return done;
   }
-}
-
-/** Tells a person, on the screen or beside what is printed. */
-function say(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {
-  if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
-  else process.stderr.write(`pi-fold: ${words}\n`);
 }
 
 /** Waits for work off the main thread; where there is a screen and it takes long, says so until it is done. */

@@ -7,7 +7,7 @@ import { type Candidate, load, type Native } from "./native.ts";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "./pi.ts";
 import { settingsPath } from "./settings.ts";
 import { type Options, SettingsDialog } from "./settings-dialog.ts";
-import { gist, written } from "./words.ts";
+import { gist, say, written } from "./words.ts";
 
 const ACTIONS = ["peek", "status", "expand", "refold", "pin", "unpin", "brief", "reboundary", "unmark"];
 
@@ -44,7 +44,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
     if (!process.listeners("SIGXFSZ").includes(stays)) process.on("SIGXFSZ", stays);
     if (typeof ctx.sessionManager.buildSessionProjection !== "function") {
       folding.never();
-      tell(ctx, "this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now");
+      say(ctx, "this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now");
       return;
     }
     await folding.open(ctx);
@@ -78,9 +78,9 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
     description: "Fold everything that is marked, now",
     async handler(_arguments, ctx) {
       const plan = await folding.commit(ctx);
-      if (!plan) return tell(ctx, "nothing is folded in this session now");
-      if (plan.kind !== "commit") return tell(ctx, `nothing to fold: ${plan.reason ?? "no work is marked"}`);
-      tell(ctx, `${plan.folds} folds, ${plan.before} to ${plan.after} tokens from the next request on`);
+      if (!plan) return say(ctx, "nothing is folded in this session now");
+      if (plan.kind !== "commit") return say(ctx, `nothing to fold: ${plan.reason ?? "no work is marked"}`);
+      say(ctx, `${plan.folds} folds, ${plan.before} to ${plan.after} tokens from the next request on`);
     },
   });
   pi.registerCommand("fold-status", {
@@ -91,7 +91,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
       const reply = await folding.act(call, ctx, "person");
       const status = detail ? undefined : await folding.status(ctx);
       const more = status ? `\nsecond copies: ${status.copies}` : "";
-      tell(ctx, reply ? `${reply.text}${more}` : "nothing is folded in this session now");
+      say(ctx, reply ? `${reply.text}${more}` : "nothing is folded in this session now");
     },
   });
   pi.registerCommand("fold-editor", {
@@ -107,7 +107,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
 
 /** The map, until it is left for good; a brief is written in Pi's own editor in between. */
 async function edit(folding: Folding, ctx: ExtensionCommandContext): Promise<void> {
-  if (ctx.mode !== "tui") return tell(ctx, "/fold-editor needs an interactive screen; /fold-status tree lists the folds");
+  if (ctx.mode !== "tui") return say(ctx, "/fold-editor needs an interactive screen; /fold-status tree lists the folds");
   const place = { at: 0, open: new Set<string>(), said: "" };
   const asked: Asked = {
     gauge: async () => folding.screen.gauge,
@@ -130,9 +130,9 @@ async function edit(folding: Folding, ctx: ExtensionCommandContext): Promise<voi
 }
 
 async function choose(folding: Folding, ctx: ExtensionCommandContext): Promise<void> {
-  if (ctx.mode !== "tui") return tell(ctx, `/fold-settings needs an interactive screen; the options are in ${settingsPath()}`);
+  if (ctx.mode !== "tui") return say(ctx, `/fold-settings needs an interactive screen; the options are in ${settingsPath()}`);
   const { text, given } = await folding.options();
-  if (given) return tell(ctx, "the options in code are in force, and are changed there");
+  if (given) return say(ctx, "the options in code are in force, and are changed there");
   await ctx.ui.custom<void>((tui, theme, keys, done) => {
     const apply = (options: Options) => folding.configure(JSON.stringify(options), ctx);
     return new SettingsDialog(JSON.parse(text) as Options, apply, tui, theme, keys, () => done());
@@ -145,13 +145,8 @@ async function choose(folding: Folding, ctx: ExtensionCommandContext): Promise<v
  */
 function stays(): void {}
 
-function tell(ctx: ExtensionContext, words: string): void {
-  if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, "info");
-  else process.stderr.write(`pi-fold: ${words}\n`);
-}
-
 function tellOnce(pi: ExtensionAPI, words: string): void {
-  pi.on("session_start", (_event, ctx) => tell(ctx, words));
+  pi.on("session_start", (_event, ctx) => say(ctx, words));
 }
 
 export default function piFold(pi: ExtensionAPI): void {

@@ -1,6 +1,6 @@
 // Entries and messages in words, for a person's screen.
 
-import type { AgentMessage, SessionEntry } from "./pi.ts";
+import type { AgentMessage, ExtensionContext, SessionEntry } from "./pi.ts";
 
 type Block = { type: string; text?: string; thinking?: string; name?: string; arguments?: unknown; mimeType?: string };
 
@@ -42,4 +42,10 @@ export function written(messages: readonly AgentMessage[]): string {
     return [`── ${of.role}${of.toolName ? ` ${of.toolName}` : ""}`, ...blocks(of.content).map(words)].join("\n");
   };
   return messages.length === 0 ? "Nothing: it is hidden." : messages.map(one).join("\n");
+}
+
+/** Tells a person, on the screen or beside what is printed. */
+export function say(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error" = "info"): void {
+  if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
+  else process.stderr.write(`pi-fold: ${words}\n`);
 }
