@@ -5,6 +5,7 @@ import { type Component, truncateToWidth, type TUI, visibleWidth, wrapTextWithAn
 import { type Paint, row as bar } from "./bar.ts";
 import type { Gauge, Row } from "./native.ts";
 import type { KeybindingsManager, Theme } from "./pi.ts";
+import { printable } from "./words.ts";
 
 /** How much of an original is read at once. */
 export const READ_BYTES = 64_000;
@@ -111,7 +112,7 @@ export class Editor implements Component {
       this.#theme.fg("accent", `The window, oldest first${place}`),
       bar(this.#gauge, paint, width),
       ...(length === 0 ? [this.#theme.fg("dim", "  reading")] : drawn),
-      this.#said ? this.#theme.fg("muted", this.#said.split("\n")[0]!) : "",
+      this.#said ? this.#theme.fg("muted", printable(this.#said).split("\n")[0]!) : "",
       ...wrapTextWithAnsi(this.#theme.fg("dim", HINT), width),
     ];
   }
@@ -126,16 +127,16 @@ export class Editor implements Component {
     const size = row.original > row.shown ? `${number(row.shown)} of ${number(row.original)}` : number(row.shown);
     const head = `${isChosen ? "→" : " "}${"  ".repeat(depth)}${sign}`;
     const room = Math.max(0, width - visibleWidth(head) - 3 - size.length - 1);
-    const text = truncateToWidth(words.replaceAll(/\s+/g, " "), room);
+    const text = truncateToWidth(printable(words).replaceAll(/\s+/g, " "), room);
     const line = `${head} ${paint.shades[row.category] ?? ""}█\x1b[39m ${text}${" ".repeat(Math.max(1, room - visibleWidth(text) + 1))}${size}`;
     return isChosen ? this.#theme.bold(line) : line;
   }
 
   #reader(page: Page, width: number, height: number): string[] {
-    const lines = page.text.split("\n").flatMap((line) => wrapTextWithAnsi(line, width));
+    const lines = printable(page.text).split("\n").flatMap((line) => wrapTextWithAnsi(line, width));
     page.top = Math.max(0, Math.min(page.top, lines.length - height));
     return [
-      this.#theme.fg("accent", `${page.title} · lines ${page.top + 1} to ${Math.min(lines.length, page.top + height)} of ${lines.length}`),
+      this.#theme.fg("accent", `${printable(page.title)} · lines ${page.top + 1} to ${Math.min(lines.length, page.top + height)} of ${lines.length}`),
       ...lines.slice(page.top, page.top + height),
       this.#theme.fg("dim", "↑↓ pgup pgdn scroll · n goes on, where the text does · esc back"),
     ];

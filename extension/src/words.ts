@@ -1,5 +1,6 @@
 // Entries and messages in words, for a person's screen.
 
+import { stripTerminalSequences } from "@earendil-works/pi-tui";
 import type { AgentMessage, ExtensionContext, SessionEntry } from "./pi.ts";
 
 type Block = { type: string; text?: string; thinking?: string; name?: string; arguments?: unknown; mimeType?: string };
@@ -48,4 +49,10 @@ export function written(messages: readonly AgentMessage[]): string {
 export function say(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error" = "info"): void {
   if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
   else process.stderr.write(`pi-fold: ${words}\n`);
+}
+
+/** Text that does nothing to a screen but stand on it: no colours, no cursor, no tabs whose width nobody knows; lines stay lines. */
+export function printable(text: string): string {
+  const plain = stripTerminalSequences(text).replaceAll("\t", "    ").replaceAll("\r\n", "\n");
+  return plain.toWellFormed().replaceAll(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
