@@ -30,8 +30,12 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 pub fn build(build: Build) -> Result<(), String> {
     let (root, profile) = (root(), if build == Build::Release { "release" } else { "sim" });
     let extension = root.join("extension");
-    let packages = ["build", "--profile", profile, "--package", "fold-extension", "--package", "fold-command"];
-    run_step("the addon and the command", Command::new(cargo()).args(packages))?;
+    // The tests before it have compiled all of this, if it is asked for together with them: alone it would want other features of its dependencies.
+    let what: &[&str] = match build {
+        Build::Release => &["--package", "fold-extension", "--package", "fold-command"],
+        Build::Checked => &["--workspace", "--lib", "--bins", "--tests"],
+    };
+    run_step("the addon and the command", Command::new(cargo()).args(["build", "--profile", profile]).args(what))?;
     // What the lock names is installed once, and again where it names something else.
     let changed = |file: &str| extension.join(file).metadata().and_then(|file| file.modified()).ok();
     if changed("node_modules/.package-lock.json").is_none_or(|installed| changed("package-lock.json") > Some(installed)) {
