@@ -23,7 +23,12 @@ for (const name of ["package.json", "dist"]) cpSync(at(`../${name}`), join(OURS,
 /** A folder with all that Pi reads and writes; it goes when the test does. Another home may share its session `folder`. */
 export function home(context, mock, folder) {
   const path = mkdtempSync(join(tmpdir(), "pi-fold-cli-"));
-  context.after(() => rmSync(path, { recursive: true, force: true }));
+  // What a failed test leaves running would keep the others waiting for ever.
+  const children = new Set();
+  context.after(() => {
+    for (const child of children) child.kill("SIGKILL");
+    rmSync(path, { recursive: true, force: true });
+  });
   for (const name of ["cwd", "agent", "sessions"]) mkdirSync(join(path, name));
   const { wire } = mock;
   const cost = { input: 1, output: 1, cacheRead: 1, cacheWrite: 1 };
@@ -32,11 +37,11 @@ export function home(context, mock, folder) {
   writeFileSync(join(path, "agent/models.json"), JSON.stringify({ providers }));
   const settings = { retry: { baseDelayMs: 20 }, compaction: { reserveTokens: 6_000, keepRecentTokens: 4_000 } };
   writeFileSync(join(path, "agent/settings.json"), JSON.stringify(settings));
-  return { path, mock, folder: folder ?? join(path, "sessions") };
+  return { path, mock, folder: folder ?? join(path, "sessions"), children };
 }
 
 /** Starts Pi. Extensions load `before` and `after` ours; `shell` is said before Pi is started. */
-export function start({ path, mock, folder }, args, { before = [], after = [], env = {}, shell } = {}) {
+export function start({ path, mock, folder, children }, args, { before = [], after = [], env = {}, shell } = {}) {
   const given = ["--provider", "mock", "--model", mock.wire.model, "--thinking", "low", "--session-dir", folder, "--no-builtin-tools"];
   const loaded = [TOOL, ...before, OURS, ...after].flatMap((extension) => ["-e", extension]);
   const [command, words] = shell ? ["bash", ["-c", `${shell}; exec "$@"`, "bash", process.execPath]] : [process.execPath, []];
@@ -52,6 +57,7 @@ export function start({ path, mock, folder }, args, { before = [], after = [], e
     },
     stdio: ["pipe", "pipe", "pipe"],
   });
+  children.add(child);
   const said = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"]) {
     child[name].setEncoding("utf8");
