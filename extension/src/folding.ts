@@ -277,7 +277,7 @@ export class Folding {
   /** Pi asks by its own threshold, and says each time that it was held back: where that comes first, a person is told how it is silenced. */
   async #warns(ctx: ExtensionContext): Promise<void> {
     const { compaction } = this.#pi.getSettings();
-    if (!ctx.hasUI || !this.#fold || compaction?.enabled === false) return;
+    if (ctx.mode !== "tui" || !this.#fold || compaction?.enabled === false) return;
     const { maxTarget } = JSON.parse(await this.#fold.gauge()) as Gauge;
     if (this.#window - (compaction?.reserveTokens ?? PI_RESERVE) >= maxTarget) return;
     const words = `with ${this.#window.toLocaleString("en-US")} tokens Pi's own threshold comes before the commit. Its compaction is held back, and it says so each time`;
