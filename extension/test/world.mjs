@@ -2,7 +2,7 @@
 
 import * as ai from "@earendil-works/pi-ai";
 import * as pi from "@earendil-works/pi-coding-agent";
-import { mkdirSync, mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { registerPiFold } from "../dist/index.js";
@@ -10,9 +10,13 @@ import big from "./tool.js";
 
 export { ai, pi };
 
-/** A folder of a test's own; the settings of whoever runs it are not read. */
+const folders = [];
+process.on("exit", () => folders.forEach((path) => rmSync(path, { recursive: true, force: true })));
+
+/** A folder of a test's own, which goes with the process; the settings of whoever runs it are not read. */
 export function folder() {
   const path = mkdtempSync(join(tmpdir(), "pi-fold-test-"));
+  folders.push(path);
   process.env.XDG_CONFIG_HOME = join(path, "config");
   for (const name of ["cwd", "agent", "sessions"]) mkdirSync(join(path, name));
   return path;
