@@ -152,7 +152,7 @@ impl Session {
         for &first in self.context.pinned.iter().filter(|&&at| at >= self.context.kept_from()) {
             let entries = self.entries_of(first);
             gauge.pinned += entries.len();
-            gauge.weights[Category::Pinned as usize] += self.weight_of(entries);
+            gauge.weights[Category::Pinned as usize] += self.own_weight(&entries);
         }
         let others: u64 = gauge.weights.iter().sum();
         gauge.weights[Category::Raw as usize] = self.shown().weight().saturating_sub(others);
@@ -169,14 +169,17 @@ impl Session {
             if let Some(id) = carriers.get(&at) {
                 rows.extend(folds.get(id.as_str()).map(|view| self.fold_row(view)));
             }
-            if self.context.original[at].weight() == 0 || !seen.insert(at) {
+            if (self.context.original[at].weight() == 0 && self.context.shown[at].weight() == 0) || !seen.insert(at) {
                 continue;
             }
             let entries = self.entries_of(at);
             seen.extend(entries.iter().copied());
             let unit = self.context.unit_of[at];
             // What a fold claims is shown with its placeholder; not what a compaction took the placeholder of.
-            let is_hidden = || entries.iter().all(|&at| self.context.state[at] == Shown::Gone) || entries.iter().any(|at| carriers.contains_key(at));
+            // A person's message that carries one keeps its words.
+            let is_words = |unit: usize| self.context.units[unit].kind == UnitKind::User;
+            let carries = || !unit.is_some_and(is_words) && entries.iter().any(|at| carriers.contains_key(at));
+            let is_hidden = || carries() || entries.iter().all(|&at| self.context.state[at] == Shown::Gone);
             let is_claimed = unit.is_some_and(|unit| self.lattice.claimed.contains(&unit) && !self.context.opened.contains(&unit)) && is_hidden();
             if !is_claimed {
                 rows.push(self.unit_row(&entries, unit.and_then(|unit| marked.get(&unit).copied()), false));
@@ -233,6 +236,12 @@ impl Session {
         entries.into_iter().map(|at| self.context.shown[at].weight()).sum()
     }
 
+    /// The same without the placeholders that a person's messages carry: these count with their folds.
+    fn own_weight(&self, entries: &[usize]) -> u64 {
+        let carried: u64 = entries.iter().filter_map(|at| self.lattice.carriers.get(at)).map(|id| self.lattice.folds[id].placeholder).sum();
+        self.weight_of(entries.iter().copied()).saturating_sub(carried)
+    }
+
     /// What a shown fold takes: its placeholder, and what stays of the batch that carries it.
     fn weight_of_root(&self, id: &FoldId) -> u64 {
         let fold = &self.lattice.folds[id];
@@ -256,8 +265,6 @@ impl Session {
 
     fn unit_row(&self, entries: &[usize], mark: Option<usize>, is_hidden: bool) -> Row<'_> {
         let state = if is_hidden { State::Folded } else { self.state(entries, mark) };
-        // A message that carries a placeholder keeps its own words; the placeholder counts with its fold.
-        let carried = entries.iter().filter_map(|at| self.lattice.carriers.get(at)).map(|id| self.lattice.folds[id].placeholder).sum();
         Row {
             item: Item::Unit { id: self.context.entries[entries[0]].id(), state, mark },
             category: if self.context.pinned.contains(&entries[0]) {
@@ -268,7 +275,7 @@ impl Session {
                 Category::Raw
             },
             entries: entries.iter().map(|&at| self.context.entries[at].id()).collect(),
-            shown: self.weight_of(entries.iter().copied()).saturating_sub(carried),
+            shown: self.own_weight(entries),
             original: self.context.weight(entries.iter().copied()),
         }
     }
