@@ -243,8 +243,12 @@ export class Folding {
         return (error as Error).message;
       }
       this.#settings = text;
-      saveSettings(`${JSON.stringify(JSON.parse(text), null, 2)}\n`);
       await this.#colours(ctx);
+      try {
+        saveSettings(`${JSON.stringify(JSON.parse(text), null, 2)}\n`);
+      } catch (error) {
+        return `in force for this session, but not saved: ${(error as Error).message}`;
+      }
       return undefined;
     });
   }
@@ -291,7 +295,12 @@ export class Folding {
     if (!this.#fold || !news) {
       await this.#open(ctx);
     } else if (window !== this.#window && window > 0) {
-      await this.#fold.configure(this.#settings, window);
+      // A window that is too small to fold in is no error of ours: what was promised is shown all the same.
+      try {
+        await this.#fold.configure(this.#settings, window);
+      } catch (error) {
+        this.#tell(ctx, `${(error as Error).message}; the budget stays what it was with the model before`, "warning");
+      }
       this.#window = window;
     }
     if (!this.#fold) return undefined;
@@ -388,15 +397,21 @@ export class Folding {
 async function told<T>(ctx: ExtensionContext, words: string, work: Promise<T>): Promise<T> {
   if (!ctx.hasUI) return work;
   let shown = false;
-  const timer = setTimeout(() => {
-    shown = true;
-    ctx.ui.setStatus("pi-fold.progress", `pi-fold: ${words}`);
-  }, LONG);
+  // A session that was replaced meanwhile has no screen any more, and an error in a timer would end Pi.
+  const status = (text: string | undefined) => {
+    try {
+      ctx.ui.setStatus("pi-fold.progress", text);
+      shown = true;
+    } catch {
+      shown = false;
+    }
+  };
+  const timer = setTimeout(() => status(`pi-fold: ${words}`), LONG);
   try {
     return await work;
   } finally {
     clearTimeout(timer);
-    if (shown) ctx.ui.setStatus("pi-fold.progress", undefined);
+    if (shown) status(undefined);
   }
 }
 

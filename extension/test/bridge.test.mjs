@@ -133,3 +133,20 @@ test("a Pi that cannot edit what is in context is told so once, and nothing is f
   }
   assert.deepEqual(words, ["pi-fold: this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now"]);
 });
+
+test("a model whose window is too small to fold in is shown what was folded, and the one before is folded for again", async () => {
+  const world = await open(folder(), { compaction: { enabled: false } });
+  answers(world, steps(20));
+  await world.session.prompt("go");
+  await world.session.prompt("/fold");
+  const { model } = world.session;
+  for (const window of [8_192, 100_000]) {
+    model.contextWindow = window;
+    answers(world, [ai.fauxAssistantMessage("well")]);
+    await world.session.prompt("and?");
+    assert.ok(JSON.stringify(world.requests.at(-1)).includes("⟦pi-fold f_"), `${window}: placeholders are shown`);
+    assert.ok(JSON.stringify(world.requests.at(-1)).length < 80_000, `${window}`);
+  }
+  assert.deepEqual(world.errors, []);
+  world.session.dispose();
+});
