@@ -28,10 +28,11 @@ if (found === undefined) {
   process.stderr.write(`error: pi-fold has no program for ${process.platform}-${process.arch}\n`);
   process.exit(1);
 }
-const child = spawn(found, process.argv.slice(2), { stdio: "inherit" });
 // A terminal sends Ctrl-C to both; a signal that was sent to this process alone goes on to the program. Its end is this one's.
+// Listened for before the program starts: one that came in between would end this process and leave the program behind.
 const passed = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 for (const signal of passed) process.on(signal, () => child.kill(signal));
+const child = spawn(found, process.argv.slice(2), { stdio: "inherit" });
 child.on("error", (error) => {
   process.stderr.write(`error: ${found} could not be started: ${error.message}\n`);
   process.exit(1);
