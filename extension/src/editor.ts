@@ -3,7 +3,7 @@
 
 import { type Component, truncateToWidth, type TUI, visibleWidth, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import { type Paint, row as bar } from "./bar.ts";
-import type { Gauge, Row } from "./native.ts";
+import type { Gauge, Reading, Row } from "./native.ts";
 import type { KeybindingsManager, Theme } from "./pi.ts";
 import { printable } from "./words.ts";
 
@@ -13,12 +13,12 @@ export const READ_BYTES = 64_000;
 /** What the editor asks of the session. */
 export interface Asked {
   gauge(): Promise<Gauge | undefined>;
-  /** The window, or what a fold holds. */
-  map(inside?: string): Promise<Row[]>;
+  /** The window, or what a fold holds; `undefined` where it is gone. */
+  map(inside?: string): Promise<Row[] | undefined>;
   /** A call of the tool, carried out; what it answers. */
   act(call: object): Promise<{ text: string; refused: boolean } | undefined>;
   /** Originals as text, from a byte on. */
-  read(id: string, offset: number): Promise<string>;
+  read(ids: readonly string[], offset: number): Promise<Reading | undefined>;
   /** What the model is shown of these entries. */
   seen(ids: readonly string[]): Promise<string>;
   /** What an entry is about, in a line. */
@@ -28,6 +28,13 @@ export interface Asked {
 /** Why the editor closed: for good, or to have a text written. */
 export type Left = { brief: string } | undefined;
 
+/** Where a person was, when the map is shown again. */
+export interface Place {
+  at: number;
+  open: Set<string>;
+  said: string;
+}
+
 /** A row where it is drawn: how deep it lies, and what a new cut would be made of. */
 interface Line {
   row: Row;
@@ -36,12 +43,13 @@ interface Line {
   of?: string;
 }
 
-/** A text that is read, how far it is scrolled, and how it goes on. */
+/** A text that is read, how far it is scrolled, and how to read what comes before and after it, where something does. */
 interface Page {
   title: string;
   text: string;
   top: number;
-  more?: () => void;
+  before?: () => void;
+  after?: () => void;
 }
 
 const HINT =
@@ -66,7 +74,7 @@ export class Editor implements Component {
 
   constructor(
     asked: Asked,
-    place: { at: number; open: Set<string>; said: string },
+    place: Place,
     tui: TUI,
     theme: Theme,
     keys: KeybindingsManager,
@@ -138,7 +146,7 @@ export class Editor implements Component {
     return [
       this.#theme.fg("accent", `${printable(page.title)} · lines ${page.top + 1} to ${Math.min(lines.length, page.top + height)} of ${lines.length}`),
       ...lines.slice(page.top, page.top + height),
-      this.#theme.fg("dim", "↑↓ pgup pgdn scroll · n goes on, where the text does · esc back"),
+      this.#theme.fg("dim", ["↑↓ pgup pgdn scroll", page.after ? "n goes on" : "", page.before ? "v goes back" : "", "esc closes it"].filter(Boolean).join(" · ")),
     ];
   }
 
@@ -149,7 +157,8 @@ export class Editor implements Component {
     else if (this.#keys.matches(data, "tui.select.down")) page.top += 1;
     else if (this.#keys.matches(data, "tui.select.pageUp")) page.top -= height;
     else if (this.#keys.matches(data, "tui.select.pageDown") || data === " ") page.top += height;
-    else if (data === "n") page.more?.();
+    else if (data === "n") page.after?.();
+    else if (data === "v") page.before?.();
   }
 
   #browses(data: string): void {
@@ -169,7 +178,7 @@ export class Editor implements Component {
     const { row, of } = chosen;
     if (this.#keys.matches(data, "tui.editor.cursorRight")) return this.#unfolds(row, true);
     if (this.#keys.matches(data, "tui.editor.cursorLeft")) return this.#unfolds(row, false);
-    if (this.#keys.matches(data, "tui.select.confirm")) return this.#reads(row.id, 0);
+    if (this.#keys.matches(data, "tui.select.confirm")) return this.#reads(row);
     if (data === "s") return this.#sees(row);
     if (data === "e") return this.#acts({ action: "expand", id: row.id });
     if (data === "r") return this.#acts({ action: "refold", id: row.id });
@@ -186,12 +195,21 @@ export class Editor implements Component {
     this.#later(() => this.#load());
   }
 
-  #reads(id: string, offset: number): void {
+  /** Reads the originals of a row: all that a fold hides, or a call with its results. `from` are the offsets that were read before this one. */
+  #reads(row: Row, offset = 0, from: readonly number[] = []): void {
     this.#later(async () => {
-      const text = await this.#asked.read(id, offset);
-      // The first view is 60% head and 40% tail; what comes after the head goes on from there.
-      const next = offset === 0 ? Math.floor(READ_BYTES * 0.6) : offset + READ_BYTES;
-      this.#page = { title: id, text, top: 0, more: () => this.#reads(id, next) };
+      const read = await this.#asked.read(row.fold === undefined ? row.entries : [row.id], offset);
+      if (!read) return;
+      const number = (bytes: number) => bytes.toLocaleString("en-US");
+      const part = read.end - read.start < read.whole ? `, bytes ${number(read.start)} to ${number(read.end)} of ${number(read.whole)}` : "";
+      const last = from.at(-1);
+      this.#page = {
+        title: `${row.id}${part}`,
+        text: read.text,
+        top: 0,
+        ...(read.end < read.whole ? { after: () => this.#reads(row, read.end, [...from, offset]) } : {}),
+        ...(last === undefined ? {} : { before: () => this.#reads(row, last, from.slice(0, -1)) }),
+      };
     });
   }
 
@@ -217,10 +235,13 @@ export class Editor implements Component {
         if (row.mark && !marks.has(row.mark)) marks.set(row.mark, row.id);
         const within = row.mark ? marks.get(row.mark) : of;
         lines.push({ row, depth, ...(within === undefined ? {} : { of: within }) });
-        if (row.fold !== undefined && this.#open.has(row.id)) await walk(await this.#asked.map(row.id), depth + 1, row.id);
+        if (row.fold === undefined || !this.#open.has(row.id)) continue;
+        const held = await this.#asked.map(row.id);
+        if (held) await walk(held, depth + 1, row.id);
+        else this.#open.delete(row.id);
       }
     };
-    await walk(await this.#asked.map(), 0);
+    await walk((await this.#asked.map()) ?? [], 0);
     // The bar is drawn after what changed it, and before what is asked next.
     this.#gauge = await this.#asked.gauge();
     this.#lines = lines;

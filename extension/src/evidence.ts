@@ -2,8 +2,8 @@
 // what went into the window.
 
 import { createHash } from "node:crypto";
-import { constants } from "node:fs";
-import { chmod, link, mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { constants, createReadStream } from "node:fs";
+import { chmod, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import type { ExtensionContext, SessionBoundaryDraft, TurnEndEvent } from "./pi.ts";
 
@@ -72,13 +72,11 @@ export class Evidence {
       }
       const sha256 = hash.digest("hex");
       const path = join(folder, sha256);
-      try {
-        await link(fresh, path);
-        await chmod(path, 0o444);
+      // What has this name already is taken for the same only if it is.
+      if ((await digestOf(path)) !== sha256) {
+        await chmod(fresh, 0o444);
+        await rename(fresh, path);
         this.#taken.bytes += bytes;
-      } catch (error) {
-        // Named by its digest, it is the same.
-        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
       }
       return { sha256, bytes };
     } finally {
@@ -88,11 +86,22 @@ export class Evidence {
   }
 }
 
-/** Absolute paths that the details of a result name. */
+/** Absolute paths that the details of a result name. What only runs when it is asked for is no name. */
 function parked(details: unknown): string[] {
   if (typeof details !== "object" || details === null) return [];
-  const paths = FIELDS.map((field) => (details as Record<string, unknown>)[field]);
+  const paths = FIELDS.map((field) => Object.getOwnPropertyDescriptor(details, field)?.value as unknown);
   return [...new Set(paths.filter((path): path is string => typeof path === "string" && isAbsolute(path)))];
+}
+
+/** The SHA-256 of what a copy holds; `undefined` where there is none, or none that can be read. */
+async function digestOf(path: string): Promise<string | undefined> {
+  try {
+    const hash = createHash("sha256");
+    for await (const chunk of createReadStream(path)) hash.update(chunk);
+    return hash.digest("hex");
+  } catch {
+    return undefined;
+  }
 }
 
 async function size(folder: string): Promise<number> {

@@ -5,7 +5,7 @@ import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Evidence } from "./evidence.ts";
 import { grown, lines } from "./journal.ts";
-import type { Candidate, Draft, Fold, Gauge, Moment, Native, Plan, Reply, Request, Row, Shade, Status } from "./native.ts";
+import type { Candidate, Draft, Fold, Gauge, Moment, Native, Plan, Reading, Reply, Request, Row, Shade, Status } from "./native.ts";
 import { layOver } from "./overlay.ts";
 import type {
   AgentBeforeSettleEvent,
@@ -19,6 +19,7 @@ import type {
 } from "./pi.ts";
 import { Screen } from "./screen.ts";
 import { readSettings, saveSettings } from "./settings.ts";
+import { type Options, set } from "./settings-dialog.ts";
 import { say } from "./words.ts";
 
 /** Bytes that have to be free where the session is written, besides ten times what a boundary writes: a torn line can orphan a session. */
@@ -55,10 +56,10 @@ export class Folding {
   /** What a person was told: nothing is told twice in a row. */
   #told = new Set<string>();
 
-  constructor(pi: ExtensionAPI, native: Native, given: object | undefined) {
+  constructor(pi: ExtensionAPI, native: Native, given: object | null | undefined) {
     this.#pi = pi;
     this.#native = native;
-    this.#given = given;
+    this.#given = given ?? undefined;
   }
 
   /** Whether a session is folded. */
@@ -86,7 +87,8 @@ export class Folding {
   boundary(event: TurnEndEvent | AgentBeforeSettleEvent, ctx: ExtensionContext): Promise<BoundaryResult | undefined> {
     return this.#inLine(ctx, async () => {
       if (this.#off) return undefined;
-      const kept = event.type === "turn_end" ? await this.#evidence.keep(event, ctx) : { drafts: [], warnings: [] };
+      const none = { drafts: [], warnings: [] };
+      const kept = event.type === "turn_end" ? await told(ctx, "copying what tools put beside…", this.#evidence.keep(event, ctx)) : none;
       for (const warning of kept.warnings) this.#tell(ctx, warning, "warning");
       const alone = kept.drafts.length > 0 ? { entries: [...event.entries, ...kept.drafts] } : undefined;
       if (event.type === "turn_end") {
@@ -115,7 +117,8 @@ export class Folding {
       const plan = await this.#turn(ctx, "request");
       if (!plan || !this.#fold) return undefined;
       if (plan.drafts.length > 0) {
-        this.#append(plan.drafts);
+        const short = await this.#append(plan.drafts, ctx);
+        if (short) this.#tell(ctx, short, "warning");
         await this.#turn(ctx, null);
       }
       const asked = plan.request ?? (JSON.parse(await this.#fold.request()) as Request);
@@ -171,9 +174,9 @@ export class Folding {
       const reads = by === "person" && (call as { action?: string }).action === "peek";
       const room = reads ? ANY : Math.max(0, status.maxTarget - status.occupancy);
       const reply = JSON.parse(await this.#fold.act(JSON.stringify(call), room)) as Reply;
-      this.#append(reply.drafts);
+      const short = await this.#append(reply.drafts, ctx);
       await this.#turn(ctx, null);
-      return reply;
+      return short ? { text: short, refused: true, drafts: [] } : reply;
     });
   }
 
@@ -181,9 +184,9 @@ export class Folding {
   commit(ctx: ExtensionContext): Promise<Plan | undefined> {
     return this.#inLine(ctx, async () => {
       const plan = await this.#turn(ctx, "asked");
-      if (plan) this.#append(plan.drafts);
+      const short = plan && (await this.#append(plan.drafts, ctx));
       await this.#turn(ctx, null);
-      return plan;
+      return short ? { kind: "deferred", drafts: [], reason: short } : plan;
     });
   }
 
@@ -203,12 +206,20 @@ export class Folding {
     });
   }
 
-  /** The window row by row, or what a fold holds. */
-  map(inside: string | undefined, ctx: ExtensionContext): Promise<Row[]> {
+  /** The window row by row, or what a fold holds; `undefined` where there is no such fold any more, or nothing is folded. */
+  map(inside: string | undefined, ctx: ExtensionContext): Promise<Row[] | undefined> {
     return this.#inLine(ctx, async () => {
-      if (!(await this.#turn(ctx, null)) || !this.#fold) return [];
-      return JSON.parse(await this.#fold.map(inside ?? null)) as Row[];
-    }).then((rows) => rows ?? []);
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
+      return (JSON.parse(await this.#fold.map(inside ?? null)) as Row[] | null) ?? undefined;
+    });
+  }
+
+  /** Originals as a person reads them. */
+  read(ids: readonly string[], offset: number, bytes: number, ctx: ExtensionContext): Promise<Reading | undefined> {
+    return this.#inLine(ctx, async () => {
+      if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
+      return JSON.parse(await this.#fold.read(ids, offset, bytes)) as Reading;
+    });
   }
 
   /** What the next request shows of these entries: the branch, with what is promised laid over it. */
@@ -217,10 +228,9 @@ export class Folding {
       if (!(await this.#turn(ctx, null)) || !this.#fold) return [];
       const asked = JSON.parse(await this.#fold.request()) as Request;
       const wanted = new Set(ids);
-      const { entries } = ctx.sessionManager.buildSessionProjection();
-      const overlay = asked.overlay.filter(([target]) => wanted.has(target));
-      const messages = entries.filter(({ sourceEntry }) => wanted.has(sourceEntry.id)).flatMap(({ messages }) => messages);
-      return layOver(messages, overlay, ctx.sessionManager).messages;
+      const all = ctx.sessionManager.buildSessionProjection().entries.flatMap(({ messages }) => messages);
+      const { messages, sources } = layOver(all, asked.overlay, ctx.sessionManager);
+      return messages.filter((_, at) => wanted.has(sources[at] ?? ""));
     }).then((messages) => messages ?? []);
   }
 
@@ -229,27 +239,32 @@ export class Folding {
     return { text: await this.#native.wholeSettings(this.#settings), given: this.#given !== undefined };
   }
 
-  /** Puts options in force and keeps them for later sessions; why not, if they are refused. */
-  configure(text: string, ctx: ExtensionContext): Promise<string | undefined> {
+  /**
+   * Puts one option in force and keeps it for later sessions, beside what the file says of the others by now: another process may have changed them.
+   * The options as they are then; why not, if it is refused.
+   */
+  configure(path: string, value: unknown, ctx: ExtensionContext): Promise<{ options?: Options; said?: string } | undefined> {
     return this.#inLine(ctx, async () => {
-      const refused = JSON.parse(await this.#native.refusedSettings(text)) as [line: number, why: string][];
-      if (refused.length > 0) return refused.map(([, why]) => why).join("; ");
       // A file that is wrong is somebody's work all the same.
       const file = await readSettings(this.#native, undefined);
-      if (file.refused.length > 0) return `nothing is saved over a file that is refused: ${file.refused.join("; ")}`;
+      if (file.refused.length > 0) return { said: `nothing is saved over a file that is refused: ${file.refused.join("; ")}` };
+      const options = set(JSON.parse(await this.#native.wholeSettings(file.text)) as Options, path, value);
+      const text = JSON.stringify(options);
+      const refused = JSON.parse(await this.#native.refusedSettings(text)) as [line: number, why: string][];
+      if (refused.length > 0) return { said: refused.map(([, why]) => why).join("; ") };
       try {
         await this.#fold?.configure(text, this.#window);
       } catch (error) {
-        return (error as Error).message;
+        return { said: (error as Error).message };
       }
       this.#settings = text;
       await this.#colours(ctx);
       try {
-        saveSettings(`${JSON.stringify(JSON.parse(text), null, 2)}\n`);
+        saveSettings(`${JSON.stringify(options, null, 2)}\n`);
       } catch (error) {
-        return `in force for this session, but not saved: ${(error as Error).message}`;
+        return { options, said: `in force for this session, but not saved: ${(error as Error).message}` };
       }
-      return undefined;
+      return { options };
     });
   }
 
@@ -262,7 +277,7 @@ export class Folding {
     if (this.#off) return;
     const branch = ctx.sessionManager.getBranch();
     const { text, refused } = await readSettings(this.#native, this.#given);
-    for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults; the file is left as it is`, "warning");
+    for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults`, "warning");
     this.#settings = text;
     await this.#colours(ctx);
     this.#window = ctx.model?.contextWindow ?? 0;
@@ -326,14 +341,13 @@ export class Folding {
   async #takes(ctx: ExtensionContext, plan: Plan): Promise<SessionBoundaryDraft[]> {
     let drafts = plan.drafts;
     if (drafts.length === 0) return [];
-    const bytes = Buffer.byteLength(JSON.stringify(drafts));
-    const short = await this.#lacksRoom(ctx, bytes);
+    const short = await this.#lacksRoom(ctx, drafts);
     if (short) {
       this.#tell(ctx, short, "warning");
       return [];
     }
     if (this.#dropped && plan.records) {
-      this.#append(drafts.slice(0, plan.records));
+      await this.#append(drafts.slice(0, plan.records), ctx);
       this.#tell(ctx, "Another extension dropped the entries of the last commit. Its record is appended by itself; the edits follow", "warning");
       await this.#turn(ctx, null);
       return [];
@@ -342,9 +356,11 @@ export class Folding {
     return drafts as SessionBoundaryDraft[];
   }
 
-  async #lacksRoom(ctx: ExtensionContext, bytes: number): Promise<string | undefined> {
+  /** Why nothing is to be appended now, where there is too little space for it. */
+  async #lacksRoom(ctx: ExtensionContext, drafts: readonly Draft[]): Promise<string | undefined> {
     const file = ctx.sessionManager.getSessionFile();
-    if (!file) return undefined;
+    if (!file || drafts.length === 0) return undefined;
+    const bytes = Buffer.byteLength(JSON.stringify(drafts));
     try {
       const disk = await statfs(dirname(file));
       const free = disk.bavail * disk.bsize;
@@ -356,17 +372,25 @@ export class Folding {
     }
   }
 
-  #append(drafts: readonly Draft[]): void {
+  /** Appends records and decisions by themselves; why none of them, where there is no room. */
+  async #append(drafts: readonly Draft[], ctx: ExtensionContext): Promise<string | undefined> {
+    const short = await this.#lacksRoom(ctx, drafts);
+    if (short) return short;
     for (const draft of drafts) {
       if (draft.type === "custom") this.#pi.appendEntry(draft.customType, draft.data);
     }
+    return undefined;
   }
 
-  /** What goes on is told once. */
+  /** What goes on is told once. Where the session was replaced meanwhile there is nobody to tell. */
   #tell(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {
     if (this.#told.has(words)) return;
-    this.#told.add(words);
-    say(ctx, words, level);
+    try {
+      say(ctx, words, level);
+      this.#told.add(words);
+    } catch {
+      // The next one is told.
+    }
   }
 
   async #redraw(ctx: ExtensionContext): Promise<void> {

@@ -1,13 +1,16 @@
 // pi-fold as an extension of Pi.
 
 import { paintFor } from "./bar.ts";
-import { type Asked, Editor, type Left, READ_BYTES } from "./editor.ts";
+import { type Asked, Editor, type Left, type Place, READ_BYTES } from "./editor.ts";
 import { Folding } from "./folding.ts";
 import { type Candidate, load, type Native } from "./native.ts";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "./pi.ts";
 import { settingsPath } from "./settings.ts";
-import { type Options, SettingsDialog } from "./settings-dialog.ts";
+import { type Apply, type Options, SettingsDialog } from "./settings-dialog.ts";
 import { gist, say, written } from "./words.ts";
+
+/** What a person is told where there is no session to fold. */
+const NONE = "nothing is folded in this session now";
 
 const ACTIONS = ["peek", "status", "expand", "refold", "pin", "unpin", "brief", "reboundary", "unmark"];
 
@@ -30,7 +33,7 @@ const PARAMETERS = {
 };
 
 /** Registers pi-fold. `options` win over the settings file. What is shown folded is offered to other extensions by `projectionCandidates`. */
-export function registerPiFold(pi: ExtensionAPI, options?: object): { projectionCandidates: (ctx: ExtensionContext) => Promise<Candidate[]> } {
+export function registerPiFold(pi: ExtensionAPI, options?: object | null): { projectionCandidates: (ctx: ExtensionContext) => Promise<Candidate[]> } {
   let native: Native;
   try {
     native = load();
@@ -41,7 +44,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
   const folding = new Folding(pi, native, options);
 
   pi.on("session_start", async (_event, ctx) => {
-    if (!process.listeners("SIGXFSZ").includes(stays)) process.on("SIGXFSZ", stays);
+    stays();
     if (typeof ctx.sessionManager.buildSessionProjection !== "function") {
       folding.never();
       say(ctx, "this Pi is too old: pi-fold needs 0.87 or later, and folds nothing now");
@@ -78,7 +81,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
     description: "Fold everything that is marked, now",
     async handler(_arguments, ctx) {
       const plan = await folding.commit(ctx);
-      if (!plan) return say(ctx, "nothing is folded in this session now");
+      if (!plan) return say(ctx, NONE);
       if (plan.kind !== "commit") return say(ctx, `nothing to fold: ${plan.reason ?? "no work is marked"}`);
       say(ctx, `${plan.folds} folds, ${plan.before} to ${plan.after} tokens from the next request on`);
     },
@@ -91,7 +94,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
       const reply = await folding.act(call, ctx, "person");
       const status = detail ? undefined : await folding.status(ctx);
       const more = status ? `\nsecond copies: ${status.copies}` : "";
-      say(ctx, reply ? `${reply.text}${more}` : "nothing is folded in this session now");
+      say(ctx, reply ? `${reply.text}${more}` : NONE);
     },
   });
   pi.registerCommand("fold-editor", {
@@ -108,24 +111,29 @@ export function registerPiFold(pi: ExtensionAPI, options?: object): { projection
 /** The map, until it is left for good; a brief is written in Pi's own editor in between. */
 async function edit(folding: Folding, ctx: ExtensionCommandContext): Promise<void> {
   if (ctx.mode !== "tui") return say(ctx, "/fold-editor needs an interactive screen; /fold-status tree lists the folds");
-  const place = { at: 0, open: new Set<string>(), said: "" };
+  const place: Place = { at: 0, open: new Set(), said: "" };
   const asked: Asked = {
     gauge: async () => folding.screen.gauge,
     map: (inside) => folding.map(inside, ctx),
     act: (call) => folding.act(call, ctx, "person"),
-    read: async (id, offset) => (await folding.act({ action: "peek", id, offset, bytes: READ_BYTES }, ctx, "person"))?.text ?? "",
+    read: (ids, offset) => folding.read(ids, offset, READ_BYTES, ctx),
     seen: async (ids) => written(await folding.shown(ids, ctx)),
     gist: (id) => gist(ctx.sessionManager.getEntry(id)),
   };
+  // What was written and refused is not to be written again from the beginning.
+  const refused = new Map<string, string>();
   for (;;) {
     const left = await ctx.ui.custom<Left>((tui, theme, keys, done) => {
       const paint = () => paintFor(theme, folding.screen.shades);
       return new Editor(asked, place, tui, theme, keys, paint, done);
     });
     if (!left) return;
-    const text = await ctx.ui.editor("What the fold will say");
+    const text = await ctx.ui.editor("What the fold will say", refused.get(left.brief));
     if (text === undefined) continue;
-    place.said = (await folding.act({ action: "brief", id: left.brief, text }, ctx, "person"))?.text ?? "";
+    const reply = await folding.act({ action: "brief", id: left.brief, text }, ctx, "person");
+    place.said = reply?.text ?? NONE;
+    if (reply?.refused === false) refused.delete(left.brief);
+    else refused.set(left.brief, text);
   }
 }
 
@@ -134,16 +142,22 @@ async function choose(folding: Folding, ctx: ExtensionCommandContext): Promise<v
   const { text, given } = await folding.options();
   if (given) return say(ctx, "the options in code are in force, and are changed there");
   await ctx.ui.custom<void>((tui, theme, keys, done) => {
-    const apply = (options: Options) => folding.configure(JSON.stringify(options), ctx);
+    const apply: Apply = async (path, value) => (await folding.configure(path, value, ctx)) ?? { said: "an internal error; nothing was changed" };
     return new SettingsDialog(JSON.parse(text) as Options, apply, tui, theme, keys, () => done());
   });
 }
 
 /**
  * A store that meets a file-size limit is a warning. Node ignores the signal of it, but a library in Pi ends the process for every signal that
- * nobody else listens to.
+ * nobody else listens to. One listener is enough, however often this file is loaded.
  */
-function stays(): void {}
+function stays(): void {
+  const key = Symbol.for("pi-fold.SIGXFSZ");
+  const kept = globalThis as { [key]?: true };
+  if (kept[key] && process.listenerCount("SIGXFSZ") > 0) return;
+  kept[key] = true;
+  process.on("SIGXFSZ", () => undefined);
+}
 
 function tellOnce(pi: ExtensionAPI, words: string): void {
   pi.on("session_start", (_event, ctx) => say(ctx, words));

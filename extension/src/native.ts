@@ -102,6 +102,14 @@ export interface Row {
   mark?: number | null;
 }
 
+/** A part of the originals behind some ids: from which byte to which, of how many. */
+export interface Reading {
+  text: string;
+  start: number;
+  end: number;
+  whole: number;
+}
+
 /** A fold that is shown, as other extensions are offered it: the record of the 1.x generation, field by field. */
 export interface Candidate {
   version: 1;
@@ -140,6 +148,7 @@ export interface Fold {
   status(): Promise<string>;
   gauge(): Promise<string>;
   map(inside?: string | null): Promise<string>;
+  read(ids: readonly string[], offset: number, bytes: number): Promise<string>;
   candidates(): Promise<string>;
   configure(settings: string, window: number): Promise<string>;
   save(): Promise<string>;

@@ -17,7 +17,8 @@ function showing(message: AgentMessage, content: unknown): AgentMessage {
 }
 
 /**
- * The messages of a request with promised contents in their places, and the targets for which there is no place.
+ * The messages of a request with promised contents in their places, the entry each comes from where that is known, and the targets for which
+ * there is no place.
  *
  * Messages are found by role, time and call, never by their number: another extension may have added some or taken some away. An entry that
  * the branch omits and that is shown again stands before whatever follows it on the branch.
@@ -26,30 +27,35 @@ export function layOver(
   messages: AgentMessage[],
   overlay: readonly [target: string, content: unknown][],
   manager: ReadonlySessionManager,
-): { messages: AgentMessage[]; unmatched: string[] } {
+): { messages: AgentMessage[]; sources: (string | undefined)[]; unmatched: string[] } {
   const wanted = new Map(overlay);
   const unmatched = new Set(wanted.keys());
   // The n-th message with a key stands for the n-th entry with it; what is shown again, before which entry.
   const places = new Map<string, SessionEntry[]>();
-  const again = new Map<string, AgentMessage[]>();
-  let waiting: AgentMessage[] = [];
+  type Shown = { message: AgentMessage; source: string | undefined };
+  const again = new Map<string, Shown[]>();
+  let waiting: Shown[] = [];
   for (const { sourceEntry, messages: shown } of manager.buildSessionProjection().entries) {
     if (shown.length === 0) {
       const content = wanted.get(sourceEntry.id);
       if (content === undefined) continue;
       unmatched.delete(sourceEntry.id);
-      if (content !== null) waiting.push(...sessionEntryToContextMessages(sourceEntry).map((own) => showing(own, content)));
+      if (content === null) continue;
+      const own = sessionEntryToContextMessages(sourceEntry);
+      waiting.push(...own.map((message) => ({ message: showing(message, content), source: sourceEntry.id })));
       continue;
     }
     for (const message of shown) {
       const at = key(message);
-      places.set(at, [...(places.get(at) ?? []), sourceEntry]);
+      const same = places.get(at);
+      if (same) same.push(sourceEntry);
+      else places.set(at, [sourceEntry]);
     }
     again.set(sourceEntry.id, waiting);
     waiting = [];
   }
   const seen = new Map<string, number>();
-  const out: AgentMessage[] = [];
+  const out: Shown[] = [];
   for (const message of messages) {
     const at = key(message);
     const nth = seen.get(at) ?? 0;
@@ -60,12 +66,13 @@ export function layOver(
       again.delete(entry.id);
     }
     if (!entry || !wanted.has(entry.id)) {
-      out.push(message);
+      out.push({ message, source: entry?.id });
       continue;
     }
     unmatched.delete(entry.id);
     const content = wanted.get(entry.id);
-    if (content !== null) out.push(showing(message, content));
+    if (content !== null) out.push({ message: showing(message, content), source: entry.id });
   }
-  return { messages: [...out, ...waiting], unmatched: [...unmatched] };
+  out.push(...waiting);
+  return { messages: out.map(({ message }) => message), sources: out.map(({ source }) => source), unmatched: [...unmatched] };
 }

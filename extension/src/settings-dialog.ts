@@ -2,6 +2,7 @@
 
 import { type Component, Input, truncateToWidth, type TUI } from "@earendil-works/pi-tui";
 import type { KeybindingsManager, Theme } from "./pi.ts";
+import { printable } from "./words.ts";
 
 /** The options, as the file holds them. */
 export interface Options {
@@ -13,6 +14,9 @@ export interface Options {
   noticeLeadShare: number;
   palette: { map: string; start: number; end: number };
 }
+
+/** Puts a value in force: the options as they are then, where it did; what a person is to be told, where there is something. */
+export type Apply = (path: string, value: unknown) => Promise<{ options?: Options; said?: string }>;
 
 /** One line of the dialog: the path of what it sets, what that is, and its steps. */
 type Field = readonly [path: string, about: string, steps: readonly (number | string | boolean | undefined)[]];
@@ -43,7 +47,7 @@ function get(options: Options, path: string): unknown {
 }
 
 /** The options with another value at a path; `undefined` takes it out. */
-function set(options: Options, path: string, value: unknown): Options {
+export function set(options: Options, path: string, value: unknown): Options {
   const [first, ...rest] = path.split(".") as [string, ...string[]];
   const within = (options as unknown as Tree)[first];
   const whole: Tree = { ...options, [first]: rest.length === 0 ? value : { ...(within as Tree), [rest[0]!]: value } };
@@ -53,7 +57,7 @@ function set(options: Options, path: string, value: unknown): Options {
 
 function spoken(value: unknown): string {
   if (value === undefined) return "none";
-  if (Array.isArray(value)) return value.length === 0 ? "none" : value.join(", ");
+  if (Array.isArray(value)) return value.length === 0 ? "none" : printable(value.join(", ")).replaceAll("\n", " ");
   return typeof value === "number" && value > 1 ? value.toLocaleString("en-US") : String(value);
 }
 
@@ -67,10 +71,10 @@ function read(path: string, text: string): unknown {
   return typed !== "" && Number.isFinite(number) ? number : typed;
 }
 
-/** `apply` puts options in force and answers why it did not, if it did not. */
+/** `apply` puts a value in force and answers with the options as they are then, or why it did not. */
 export class SettingsDialog implements Component {
   #options: Options;
-  readonly #apply: (options: Options) => Promise<string | undefined>;
+  readonly #apply: Apply;
   readonly #tui: TUI;
   readonly #theme: Theme;
   readonly #keys: KeybindingsManager;
@@ -83,7 +87,7 @@ export class SettingsDialog implements Component {
 
   constructor(
     options: Options,
-    apply: (options: Options) => Promise<string | undefined>,
+    apply: Apply,
     tui: TUI,
     theme: Theme,
     keys: KeybindingsManager,
@@ -115,7 +119,7 @@ export class SettingsDialog implements Component {
       theme.fg("accent", "Fold settings"),
       ...lines,
       theme.fg("muted", `  ${about}`),
-      this.#said ? theme.fg("error", `  ${this.#said}`) : "",
+      this.#said ? theme.fg("error", `  ${printable(this.#said).replaceAll("\n", " ")}`) : "",
       theme.fg("dim", `  ${hint}`),
     ].map((line) => truncateToWidth(line, width));
   }
@@ -176,10 +180,9 @@ export class SettingsDialog implements Component {
 
   #set(path: string, value: unknown): void {
     this.#line = this.#line.then(async () => {
-      const options = set(this.#options, path, value);
-      const refused = await this.#apply(options);
-      this.#said = refused ?? "";
-      if (refused === undefined) this.#options = options;
+      const { options, said } = await this.#apply(path, value);
+      this.#said = said ?? "";
+      if (options) this.#options = options;
       this.#tui.requestRender();
     });
   }

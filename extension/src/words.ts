@@ -45,10 +45,11 @@ export function written(messages: readonly AgentMessage[]): string {
   return messages.length === 0 ? "Nothing: it is hidden." : messages.map(one).join("\n");
 }
 
-/** Tells a person, on the screen or beside what is printed. */
+/** Tells a person, on the screen or beside what is printed. Paths and names are in it, and these can hold anything. */
 export function say(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error" = "info"): void {
-  if (ctx.hasUI) ctx.ui.notify(`pi-fold: ${words}`, level);
-  else process.stderr.write(`pi-fold: ${words}\n`);
+  const text = `pi-fold: ${printable(words)}`;
+  if (ctx.hasUI) ctx.ui.notify(text, level);
+  else process.stderr.write(`${text}\n`);
 }
 
 /** Text that does nothing to a screen but stand on it: no colours, no cursor, no tabs whose width nobody knows; lines stay lines. */

@@ -119,6 +119,17 @@ test("neither work nor a panic prints anything: a screen and a protocol are on t
   assert.deepEqual([done.status, done.stdout, done.stderr], [0, "", ""]);
 });
 
+test("however often the extension is loaded, it listens once for a file-size limit", async () => {
+  const counts = [];
+  for (const again of ["a", "b", "c"]) {
+    const { registerPiFold } = await import(`../dist/index.js?${again}`);
+    const world = await open(folder(), { folds: false, after: [(extension) => registerPiFold(extension, {})] });
+    world.session.dispose();
+    counts.push(process.listenerCount("SIGXFSZ"));
+  }
+  assert.ok(counts[0] > 0 && counts[2] === counts[0], `${counts}`);
+});
+
 test("a Pi that cannot edit what is in context is told so once, and nothing is folded", async () => {
   const words = [];
   const handlers = new Map();

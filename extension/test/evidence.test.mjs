@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Evidence } from "../dist/evidence.js";
@@ -49,6 +49,30 @@ test("the cap counts all copies of a session, also those of an earlier process; 
   const again = await keep(later, path, three, one, two);
   assert.deepEqual(again.drafts.map(({ data }) => data.bytes ?? false), [300, false, false], "what is over the cap is refused before it is read");
   assert.equal(readdirSync(join(path, "sessions/pi-fold-evidence/s")).length, 2, "no leftovers");
+});
+
+test("a copy that was damaged is made anew; one that is whole stays", async () => {
+  const path = folder();
+  const file = join(path, "file");
+  writeFileSync(file, "exact");
+  const copy = join(path, "sessions/pi-fold-evidence/s", sha("exact"));
+  await keep(new Evidence(), path, file);
+  const { ino } = statSync(copy);
+  await keep(new Evidence(), path, file);
+  assert.equal(statSync(copy).ino, ino);
+  chmodSync(copy, 0o600);
+  writeFileSync(copy, "exacT");
+  const again = await keep(new Evidence(), path, file);
+  assert.equal(readFileSync(copy, "utf8"), "exact");
+  assert.deepEqual([again.warnings, readdirSync(join(path, "sessions/pi-fold-evidence/s"))], [[], [sha("exact")]]);
+});
+
+test("details that would run something when they are looked at are not looked at", async () => {
+  const path = folder();
+  const details = { get fullOutputPath() { throw new Error("looked at"); } };
+  const sessionManager = { getSessionFile: () => join(path, "sessions/s.jsonl"), getSessionId: () => "s" };
+  const kept = await new Evidence().keep({ toolResults: [{ toolCallId: "c", toolName: "bash", details }], entries: [] }, { sessionManager });
+  assert.deepEqual(kept, { drafts: [], warnings: [] });
 });
 
 test("a link, a pipe, a folder and what is gone are refused by name, and the session goes on", async () => {

@@ -199,6 +199,41 @@ test("a file-size limit that the session meets in the middle of a commit: the ne
   assert.deepEqual([made.mock.refused, rewrites(made.mock, made.mock.requests)], [[], 1]);
 });
 
+test("where the disk is nearly full neither the fence nor /fold nor a call of the tool appends a record; each says why", async (context) => {
+  const { statfs } = fs;
+  fs.statfs = async (path) => ({ ...(await statfs(path)), bavail: 1, bsize: 1_024 });
+  const words = [];
+  const { write } = process.stderr;
+  process.stderr.write = (text) => words.push(String(text));
+  syncBuiltinESMExports();
+  context.after(() => {
+    fs.statfs = statfs;
+    process.stderr.write = write;
+    syncBuiltinESMExports();
+  });
+  const path = within.folder();
+  context.after(() => rmSync(path, { recursive: true, force: true }));
+  const made = await within.open(path);
+  const list = within.steps(70);
+  const result = ({ message }) => message?.role === "toolResult";
+  list[20] = () => {
+    const call = { action: "pin", ids: [made.sessionManager.getBranch().find(result).id] };
+    return within.ai.fauxAssistantMessage([within.ai.fauxToolCall("pi_fold_context", call, { id: "pins" })], { stopReason: "toolUse" });
+  };
+  within.answers(made, list);
+  await made.session.prompt("go");
+  await made.session.prompt("/fold");
+  assert.deepEqual(made.errors, []);
+  assert.deepEqual(within.records(made.sessionManager), []);
+  assert.ok(made.sessionManager.getBranch().every(({ customType }) => !customType?.startsWith("pi-fold.")), "no entry of ours at all");
+  const text = words.join("");
+  assert.match(text, /nothing to fold: Nothing is folded now: .* has too little space left/);
+  assert.match(text, /the request was not sent/);
+  const pinned = made.sessionManager.getBranch().filter(result).find(({ message }) => message.toolName === "pi_fold_context");
+  assert.match(pinned.message.content[0].text, /^Nothing is folded now/);
+  made.session.dispose();
+});
+
 test("where the disk is nearly full no boundary folds, which is told once; with room again folding begins", async (context) => {
   const { statfs } = fs;
   let free = 15;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { visibleWidth } from "@earendil-works/pi-tui";
 import fc from "fast-check";
 import { Editor } from "../dist/editor.js";
-import { gist, printable } from "../dist/words.js";
+import { gist, printable, say } from "../dist/words.js";
 
 test("a text of others moves no cursor, rings no bell and colours nothing; its lines stay lines", () => {
   assert.equal(printable("a\x1b[31mred\x1b[0m\x07\tb\r\nc\x9b2J\u202e\ud800"), "ared\ufffd    b\nc\ufffd2J\ufffd\ufffd");
@@ -24,7 +24,7 @@ test("no line of the map is wider than the screen, whatever stands in the window
   });
   const text = fc.string({ unit: "binary", maxLength: 400 });
   await fc.assert(fc.asyncProperty(fc.array(row, { maxLength: 8 }), text, fc.integer({ min: 1, max: 120 }), fc.constantFrom("", "\r"), async (rows, words, width, key) => {
-    const asked = { gauge: async () => undefined, map: async () => rows, act: async () => ({ text: words }), read: async () => words, seen: async () => words, gist: () => words };
+    const asked = { gauge: async () => undefined, map: async () => rows, act: async () => ({ text: words }), read: async () => ({ text: words, start: 0, end: words.length, whole: words.length + 1 }), seen: async () => words, gist: () => words };
     const tui = { requestRender: () => {}, terminal: { rows: 24 } };
     const keys = { matches: (data, name) => data === "\r" && name === "tui.select.confirm" };
     const editor = new Editor(asked, { at: 0, open: new Set(), said: words }, tui, theme, keys, () => paint, () => {});
@@ -36,6 +36,12 @@ test("no line of the map is wider than the screen, whatever stands in the window
       assert.doesNotMatch(line, /[\n\r\x07]/);
     }
   }), { numRuns: 60 });
+});
+
+test("a notice with a path in it that would move the cursor does not", () => {
+  const told = [];
+  say({ hasUI: true, ui: { notify: (words, level) => told.push([words, level]) } }, "no copy of /tmp/\x1b]0;title\x07\x1b[2Jx\u202e", "warning");
+  assert.deepEqual(told, [["pi-fold: no copy of /tmp/x\ufffd", "warning"]]);
 });
 
 test("every kind of entry has a gist", () => {

@@ -1,7 +1,7 @@
 //! The session behind a handle.
 
 use crate::plan;
-use fold_runtime::agent::{Action, act};
+use fold_runtime::agent::{Action, Reading, act, read};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::FoldKind;
 use fold_runtime::journal::{Digest, Entry};
@@ -143,13 +143,19 @@ impl Held {
         .to_string()
     }
 
-    /// The window row by row, or what a fold holds, one level.
-    pub fn map(&self, inside: Option<&str>) -> Result<String, String> {
-        let rows = match inside {
-            None => self.session.map(),
-            Some(fold) => self.session.inside(fold).ok_or_else(|| format!("there is no fold {fold}"))?,
-        };
-        Ok(Value::from(rows.iter().map(|row| self.row(row)).collect::<Vec<_>>()).to_string())
+    /// The window row by row, or what a fold holds, one level; `null` where there is no such fold.
+    pub fn map(&self, inside: Option<&str>) -> String {
+        let rows = inside.map_or_else(|| Some(self.session.map()), |fold| self.session.inside(fold));
+        let rows = rows.map(|rows| rows.iter().map(|row| self.row(row)).collect::<Vec<_>>());
+        Value::from(rows).to_string()
+    }
+
+    /// Originals as a person reads them.
+    pub fn read(&self, ids: &[String], offset: u32, bytes: u32) -> String {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let store = self.store.as_ref().map(|store| store as &dyn ObjectStore);
+        let Reading { text, start, whole } = read(&self.session, &ids, offset as usize, bytes as usize, store);
+        json!({ "end": start + text.len(), "text": text, "start": start, "whole": whole }).to_string()
     }
 
     /// Visible folds in branch order: the record of the 1.x generation. A fold that cannot be given back is offered to nobody.

@@ -121,13 +121,22 @@ impl Fold {
         self.with(|held| Ok(held.gauge())).await
     }
 
-    /// The window row by row, from its first entry to its last; or what a fold holds, one level of it.
+    /// The window row by row, from its first entry to its last; or what a fold holds, one level of it, `null` where there is no such fold.
     ///
     /// # Errors
-    /// There is no such fold; an internal error.
+    /// An internal error.
     #[napi]
     pub async fn map(&self, inside: Option<String>) -> Result<String> {
-        self.with(move |held| held.map(inside.as_deref())).await
+        self.with(move |held| Ok(held.map(inside.as_deref()))).await
+    }
+
+    /// The originals behind these ids as a person reads them: so many bytes of their text from an offset on, where that ends, and how long the whole is.
+    ///
+    /// # Errors
+    /// An internal error. What cannot be given back is said in its place.
+    #[napi]
+    pub async fn read(&self, ids: Vec<String>, offset: u32, bytes: u32) -> Result<String> {
+        self.with(move |held| Ok(held.read(&ids, offset, bytes))).await
     }
 
     /// Folds that are shown and save something, as other extensions are offered them.

@@ -19,7 +19,7 @@ mod render;
 mod status;
 
 pub use act::{Reply, act};
-pub use peek::{PEEK_BYTES, Peek, parse_peek_line, peek, peek_line};
+pub use peek::{PEEK_BYTES, Peek, Reading, parse_peek_line, peek, peek_line, read};
 pub use refusal::Refusal;
 pub use status::{Detail, PAGE_CHARS, StatusPage, status};
 

@@ -140,19 +140,49 @@ pub(super) fn look(session: &Session, sound: Peek, store: Option<&dyn ObjectStor
 }
 
 fn rendering(session: &Session, originals: &[Original]) -> String {
-    let mut all = String::new();
-    for (index, original) in originals.iter().enumerate() {
-        if index > 0 {
-            all.push('\n');
-        }
-        // The second copy of a line of the oldest format names nobody: what it says is all there is.
-        let kept = session.entry(&original.id).filter(|entry| entry.line() == original.line).cloned();
-        all.push_str(&match kept.or_else(|| Entry::parse(&original.line).ok()) {
-            Some(entry) => render(&entry),
-            None => render_line(&original.id, &original.line),
-        });
+    originals.iter().map(|original| rendered(session, original)).collect::<Vec<_>>().join("\n")
+}
+
+fn rendered(session: &Session, original: &Original) -> String {
+    // The second copy of a line of the oldest format names nobody: what it says is all there is.
+    let kept = session.entry(&original.id).filter(|entry| entry.line() == original.line).cloned();
+    match kept.or_else(|| Entry::parse(&original.line).ok()) {
+        Some(entry) => render(&entry),
+        None => render_line(&original.id, &original.line),
     }
-    all
+}
+
+/// What a person reads, who has no window to fill: originals as text, from a byte on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What is read.
+    pub text: String,
+    /// The byte of the whole where it begins.
+    pub start: usize,
+    /// How many bytes the whole has.
+    pub whole: usize,
+}
+
+/// The originals behind these ids (folds at any depth, or entries), one below the other, as text: `bytes` of it from `offset` on. Every original is
+/// checked as for a peek; where one cannot be given back, a line says so in its place, and the others are shown.
+///
+/// ```
+/// use fold_runtime::{agent::read, config::Settings, journal::Entry, session::Session};
+/// let line = r#"{"type":"message","id":"a1","parentId":null,"message":{"role":"user","content":"hello"}}"#;
+/// let session = Session::open(&[Entry::parse(line).unwrap()], &Settings::default(), 100_000).unwrap();
+/// let reading = read(&session, &["a1", "b2"], 0, 1_000, None);
+/// assert!(reading.text.contains("hello") && reading.text.contains("there is no b2 on this branch"));
+/// ```
+pub fn read(session: &Session, ids: &[&str], offset: usize, bytes: usize, store: Option<&dyn ObjectStore>) -> Reading {
+    let entries = ids.iter().flat_map(|id| session.hidden(id).unwrap_or_else(|| vec![id]));
+    let texts = entries.map(|entry| match session.recover_entry(entry, store) {
+        Ok(original) => rendered(session, &original),
+        Err(why) => format!("{OPEN}pi-fold: {why}{CLOSE}"),
+    });
+    let all = texts.collect::<Vec<_>>().join("\n");
+    let start = all.floor_char_boundary(offset.min(all.len()));
+    let end = if all.len() - start <= bytes { all.len() } else { edge_before(&all, start + bytes) };
+    Reading { text: all[start..end].to_owned(), start, whole: all.len() }
 }
 
 /// What of a rendering a look shows: one range, or a beginning and an end.
