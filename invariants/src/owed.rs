@@ -88,7 +88,8 @@ pub const OWED: [Owed; 22] = [
         arms: &[Arm::Fold],
         probes: &["action refused", "leaf expanded", "expand refused: not shown", "refold refused: not open"],
     },
-    // No request whose estimate is over the fence is sent: it is folded, clipped, or stopped.
+    // No request whose estimate is over the fence is sent: it is folded, clipped, or stopped. The host's own compaction is let through where nothing of
+    // ours makes room, and nowhere else.
     Owed {
         invariant: "fence",
         tier: Tier::Request,
@@ -96,6 +97,8 @@ pub const OWED: [Owed; 22] = [
         probes: &[
             "request stopped by the fence",
             "compaction after an overflow",
+            "compaction held back at a turn's end",
+            "compaction let through at a turn's end",
             "commit before a request",
             "commit by overflow",
             "commit without folds",

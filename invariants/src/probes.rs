@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
-pub const PROBES: [&str; 130] = [
+pub const PROBES: [&str; 132] = [
     "request after appends",
     "request validated",
     "request the host alone made invalid",
     "request refused for its size",
     "request sent again after an overflow",
+    "compaction held back at a turn's end",
+    "compaction let through at a turn's end",
     "retry given up for a person's abort",
     "commit after a person's abort",
     "rewrite by a commit",

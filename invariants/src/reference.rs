@@ -133,6 +133,21 @@ pub fn decide_suspended(branch: &[Entry], settings: &Settings, window: u64, mome
     }
 }
 
+/// Whether the host's own compaction is let through at a moment: where nothing of ours makes room, while folding is suspended (which no branch tells),
+/// and where a person asks for it.
+///
+/// # Panics
+/// Like [`decide`].
+pub fn lets_host_compact(branch: &[Entry], settings: &Settings, window: u64, moment: Moment, suspended: bool) -> bool {
+    let band = Band::new(settings, window).expect("a budget worth managing");
+    let view = View::of(branch, settings, band);
+    match moment {
+        _ if suspended || moment == Moment::Asked => true,
+        Moment::Refused => matches!(view.standing().decided(moment), Err(Some("nothing ripe" | "nothing but held"))),
+        _ => view.over_fence(view.meter.tokens()),
+    }
+}
+
 /// What every request has to show beside the branch: targets and contents (or omissions) that are promised and not written yet, in the
 /// order of their records. A promise whose content cannot be derived any more is not among them.
 pub fn overlay(branch: &[Entry]) -> Vec<(String, Option<String>)> {

@@ -84,11 +84,15 @@ pub enum Sabotage {
     NoticesUnasked,
     /// What was expanded is folded again before it is due.
     RefoldsEarly,
+    /// The host's own compaction is let through whenever it asks.
+    LetsHostCompact,
+    /// The host's own compaction is held back even where nothing else makes room.
+    HoldsBackForEver,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 34] = [
+    pub const ALL: [(Sabotage, &'static str); 36] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -123,6 +127,8 @@ impl Sabotage {
         (Sabotage::ExpandsUnchecked, "expands-unchecked"),
         (Sabotage::NoticesUnasked, "notices-unasked"),
         (Sabotage::RefoldsEarly, "refolds-early"),
+        (Sabotage::LetsHostCompact, "lets-host-compact"),
+        (Sabotage::HoldsBackForEver, "holds-back-for-ever"),
     ];
 }
 
@@ -310,6 +316,15 @@ impl Saboteur {
         Some(Draft::ContextEdit { target: result.id().to_owned(), replacement: Some("[{\"type\":\"text\",\"text\":\"marked\"}]".to_owned()) })
     }
 
+    /// What the host is answered that asks for its own compaction.
+    pub fn lets_host_compact(&self, honest: bool) -> bool {
+        match self.what {
+            Sabotage::LetsHostCompact => true,
+            Sabotage::HoldsBackForEver => false,
+            _ => honest,
+        }
+    }
+
     /// Whether a write that the disk refused is taken for done.
     pub fn takes_for_saved(&self) -> bool {
         self.what == Sabotage::TakenForSaved
@@ -418,7 +433,9 @@ impl Saboteur {
             | Sabotage::Insists
             | Sabotage::ExpandsUnchecked
             | Sabotage::NoticesUnasked
-            | Sabotage::RefoldsEarly => return,
+            | Sabotage::RefoldsEarly
+            | Sabotage::LetsHostCompact
+            | Sabotage::HoldsBackForEver => return,
         }
         seal(drafts);
     }

@@ -175,6 +175,16 @@ fn a_dropped_boundary_that_is_tried_again_and_again_is_caught() {
     assert_caught(Sabotage::Insists, &["progress"]);
 }
 
+#[test]
+fn a_compaction_of_the_host_s_that_is_let_through_where_folds_make_room_is_caught() {
+    assert_caught(Sabotage::LetsHostCompact, &["fence"]);
+}
+
+#[test]
+fn a_compaction_of_the_host_s_that_is_held_back_where_nothing_else_makes_room_is_caught() {
+    assert_caught(Sabotage::HoldsBackForEver, &["fence"]);
+}
+
 /// The reference sees most bugs first; without it, each check catches what it names.
 #[test]
 fn the_other_checks_catch_what_they_name_without_the_reference() {
@@ -208,6 +218,8 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
         (Sabotage::RetriesAgain, Profile::Swarm, 0..600, &["progress"]),
         (Sabotage::KeepsSettings, Profile::Swarm, 0..200, &["resume"]),
         (Sabotage::Insists, Profile::Swarm, 0..600, &["progress"]),
+        (Sabotage::LetsHostCompact, Profile::Swarm, 0..600, &["fence"]),
+        (Sabotage::HoldsBackForEver, Profile::Swarm, 0..600, &["fence"]),
     ] {
         let options = Options { sabotage: Some(sabotage), without_reference: true, ..Options::default() };
         let first = seeds.clone().find_map(|seed| run(&draw(profile, seed), Arm::Fold, options).expect("a plan that runs").0.violation);

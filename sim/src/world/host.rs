@@ -66,9 +66,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Pi's own compaction by its threshold.
-    pub(super) fn compact_by_threshold(&mut self) -> Outcome {
-        if self.host.over_threshold(self.model.context_window, self.reserve()) { self.compact(true) } else { Ok(()) }
+    /// Whether Pi asks for its own compaction, by its threshold.
+    pub(super) fn host_asks(&self) -> bool {
+        self.host.over_threshold(self.model.context_window, self.reserve())
     }
 
     /// Tokens that Pi keeps free: a person on a small window sets the reserve in proportion.

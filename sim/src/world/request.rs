@@ -5,6 +5,7 @@ use crate::sabotage::Saboteur;
 use crate::sent::{Cut, Sent};
 use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
+use fold_invariants::reference;
 use fold_invariants::window::{Cause, Change, follows, no_notice};
 use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Stop, body};
 use fold_models::host::from_scratch;
@@ -99,7 +100,7 @@ impl World<'_> {
             return Ok(true);
         }
         // Nothing of ours makes room: Pi's own compaction is let through.
-        if self.session.as_ref().is_some_and(|session| session.lets_host_compact(Moment::Request)) {
+        if self.lets_host_compact(Moment::Request)? {
             self.compact(true)?;
         }
         let Some(refused) = self.over_the_fence() else {
@@ -303,7 +304,7 @@ impl World<'_> {
             Arm::Fold => {
                 let asked_again = self.boundary(Moment::Refused)?;
                 self.probes.when("request sent again after an overflow", asked_again);
-                if asked_again || !self.session.as_ref().is_some_and(|session| session.lets_host_compact(Moment::Refused)) {
+                if asked_again || !self.lets_host_compact(Moment::Refused)? {
                     return Ok(asked_again);
                 }
                 let compacted = self.compact_once(first)?;
@@ -311,6 +312,27 @@ impl World<'_> {
                 Ok(compacted)
             }
         }
+    }
+
+    /// Whether the host's own compaction, which asks at this moment, is let through: where nothing of ours makes room, and nowhere else.
+    fn lets_host_compact(&mut self, moment: Moment) -> Outcome<bool> {
+        let Some(session) = &self.session else { return Ok(false) };
+        let honest = session.lets_host_compact(moment);
+        let lets = self.saboteur.as_ref().map_or(honest, |saboteur| saboteur.lets_host_compact(honest));
+        let (settings, window) = (&self.settings, self.model.context_window);
+        let makes_room = moment != Moment::Refused && session.fence().is_ok();
+        let expected = if self.deep && !self.without_reference {
+            reference::lets_host_compact(self.host.branch(), settings, window, moment, self.suspended)
+        } else if self.suspended || makes_room {
+            self.suspended
+        } else {
+            lets
+        };
+        if lets == expected {
+            return Ok(lets);
+        }
+        let what = |lets: bool| format!("the host's own compaction {} at {moment:?}", if lets { "let through" } else { "held back" });
+        Err(Broken::new("fence", what(expected), what(lets)))
     }
 
     fn compact_once(&mut self, first: bool) -> Outcome<bool> {
@@ -391,14 +413,19 @@ impl World<'_> {
                 if asked_again {
                     self.send()?;
                 }
-                if self.suspended && self.session.as_ref().is_some_and(|session| session.lets_host_compact(Moment::TurnEnd)) {
-                    let before = self.host.branch().len();
-                    self.compact_by_threshold()?;
-                    self.probes.when("compaction while suspended", self.host.branch().len() > before);
+                if self.host_asks() {
+                    let (suspended, before) = (self.suspended, self.host.branch().len());
+                    let lets = self.lets_host_compact(Moment::TurnEnd)?;
+                    self.probes.hit(if lets { "compaction let through at a turn's end" } else { "compaction held back at a turn's end" });
+                    if lets {
+                        self.compact(true)?;
+                    }
+                    self.probes.when("compaction while suspended", suspended && self.host.branch().len() > before);
                 }
                 self.save()
             }
-            Arm::Native => self.compact_by_threshold(),
+            Arm::Native if self.host_asks() => self.compact(true),
+            Arm::Native => Ok(()),
         }
     }
 
