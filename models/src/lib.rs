@@ -26,6 +26,7 @@ mod hash;
 pub mod host;
 pub mod price;
 pub mod provider;
+pub mod published;
 pub mod shown;
 pub mod store;
 pub mod tokens;

@@ -84,7 +84,8 @@ pub struct Cost {
 }
 
 impl Rates {
-    fn of(&self, used: Used) -> u64 {
+    /// What so many tokens cost at these rates, in nano-dollars.
+    pub fn of(&self, used: Used) -> u64 {
         self.input * used.fresh + self.cached * used.cached + self.written * used.written + self.output * used.output
     }
 }

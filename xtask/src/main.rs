@@ -4,6 +4,7 @@ mod bench;
 mod conform;
 mod extension;
 mod inspect;
+mod ledger;
 mod replay;
 mod sim;
 mod test;
@@ -41,6 +42,8 @@ enum Command {
     Conform(conform::Command),
     /// Recorded sessions through every arm: what folding would have saved, with the invariants on.
     Replay(replay::Arguments),
+    /// Published ledgers billed again: what our prices make of their totals, and whether that is what was paid.
+    Ledger(ledger::Arguments),
     /// What a model sees of a session file, and what it weighs.
     Inspect {
         /// Session files of the Pi coding agent.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),
+        Command::Ledger(arguments) => ledger::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
     };
     match outcome {

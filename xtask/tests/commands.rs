@@ -159,6 +159,54 @@ fn a_replay_that_stops_says_what_room_the_window_keeps() {
 }
 
 #[test]
+fn a_ledger_is_billed_again_and_exits_42_where_the_bill_is_another_one() {
+    let folder = folder("ledger");
+    let run = |paid: &str| {
+        format!(
+            r#"{{"runs":[{{"runId":"r1","arm":"pifold","usage":{{"requests":2,"inputFresh":1000000,"cacheRead":2000000,"cacheWrite":0,"output":1000}},
+            "billed":{{"messageCallsUsd":{paid},"longContextCalls":0,"peakPromptTokens":240000,"outOfBandUsd":0,"totalUsd":{paid}}}}}]}}"#
+        )
+    };
+    for (paid, status, verdict) in [("6.03", 0, "reproduced to the cent"), ("6.04", 42, "contradicted")] {
+        std::fs::write(folder.join("ledger.json"), run(paid)).expect("written");
+        let output = xtask(&folder, &["ledger", "ledger.json", "--json", "out.json"]);
+        assert_eq!(output.status.code(), Some(status), "{}", screen(&output));
+        assert!(screen(&output).contains(verdict), "{}", screen(&output));
+        let report = json(&folder, "out.json");
+        assert_eq!((&report["contradicted"], &report["files"][0]["runs"][0]["verdict"]), (&(status == 42).into(), &verdict.into()));
+        assert_eq!(report["files"][0]["runs"][0]["base_nano_dollars"], 6_030_000_000_u64);
+    }
+    assert_eq!(xtask(&folder, &["ledger", "out.json"]).status.code(), Some(1), "no ledger");
+    assert!(screen(&xtask(&folder, &["ledger", "ledger.json", "--model", "nobody"])).contains("there are some of gpt-5.4"));
+}
+
+/// Where the published extracts are beside the project: every bill in them is the one that our prices make.
+#[test]
+fn the_published_ledgers_reproduce() {
+    let ledgers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/ledgers");
+    let file = |name: &str| ledgers.join(name).display().to_string();
+    if !ledgers.is_dir() {
+        return;
+    }
+    let folder = folder("published");
+    let output = xtask(&folder, &["ledger", &file("steward-campaign-metrics.json"), &file("hidden-mass-results.json"), "--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
+    let report = json(&folder, "out.json");
+    let count = |at: usize, verdict: &str| {
+        report["files"][at]["runs"]
+            .as_array()
+            .expect("runs")
+            .iter()
+            .filter(|run| run["verdict"].as_str().is_some_and(|words| words.starts_with(verdict)))
+            .count()
+    };
+    assert_eq!([count(0, "reproduced"), count(0, "adds up"), count(1, "reproduced"), count(1, "adds up")], [6, 6, 2, 2]);
+    let text = screen(&output);
+    assert!(text.contains("native: 6 runs, 157.9776 dollars at the base rates, paid 278.3162"), "{text}");
+    assert!(text.contains("pifold: 6 runs, 144.1489 dollars at the base rates, paid 144.1489"), "{text}");
+}
+
+#[test]
 fn inspect_names_fold_records_that_do_not_count_and_says_why() {
     let folder = folder("uncounted");
     let record = |id: &str, parent: &str, data: &str| {
