@@ -1,6 +1,6 @@
 // The fold bar: how full the window is, and of what. Drawing only; every number comes from the runtime.
 
-import { truncateToWidth } from "@earendil-works/pi-tui";
+import { truncateToWidth, visibleWidth } from "@earendil-works/pi-tui";
 import type { Gauge, Shade } from "./native.ts";
 import type { Theme } from "./pi.ts";
 
@@ -96,10 +96,14 @@ function backdrop(tens: string, rest: string): string {
   return `\x1b[${tens === "9" ? "10" : "4"}${rest}`;
 }
 
-/** What stands behind the bar, in words; counts in the colours of their categories where there is paint. */
-export function suffix(gauge: Gauge, paint?: Paint): string {
+/**
+ * What stands behind the bar, in words; counts in the colours of their categories where there is paint. Where there is little room, that a reading is
+ * old is said in a word.
+ */
+export function suffix(gauge: Gauge, paint?: Paint, isShort = false): string {
   const percent = (tokens: number) => `${Math.round((100 * tokens) / gauge.budget)}%`;
-  const reading = gauge.measured === null ? "not measured yet" : `${percent(gauge.measured)}${gauge.isOld ? " before the last change" : ""}`;
+  const old = (reading: string) => (!gauge.isOld ? reading : isShort ? `was ${reading}` : `${reading} before the last change`);
+  const reading = gauge.measured === null ? "not measured yet" : old(percent(gauge.measured));
   const [consolidated, span, tool] = gauge.folds;
   const counts = [consolidated, span, tool, gauge.marks, 0, gauge.pinned];
   const told = counts.flatMap((count, category) => {
@@ -117,6 +121,9 @@ export function row(gauge: Gauge | undefined, paint: Paint, width: number): stri
   let line: string;
   if (gauge === undefined) line = `${paint.muted(TRACK.repeat(CELLS))} mapping`;
   else if (gauge.suspended) line = `${paint.error("FOLDING STOPPED")} · /fold-status says why`;
-  else line = `${bar(gauge, paint)} ${suffix(gauge, paint)}`;
+  else {
+    const isShort = CELLS + 1 + visibleWidth(suffix(gauge)) > width;
+    line = `${bar(gauge, paint)} ${suffix(gauge, paint, isShort)}`;
+  }
   return truncateToWidth(line, width);
 }

@@ -41,6 +41,8 @@ interface Line {
   depth: number;
   /** The fold or the mark it lies in. */
   of?: string;
+  /** The line of the fold it stands below. */
+  below?: number;
 }
 
 /** A text that is read, how far it is scrolled, and how to read what comes before and after it, where something does. */
@@ -48,9 +50,14 @@ interface Page {
   title: string;
   text: string;
   top: number;
+  /** The text in lines of a width, kept from one drawing to the next. */
+  wrapped?: { width: number; lines: string[] };
   before?: () => void;
   after?: () => void;
 }
+
+/** Lines that an answer may take. */
+const SAID = 6;
 
 const HINT =
   "↑↓ ←→ browse · enter reads · s what the model sees · e expand · r refold · p pin · u unmark · c cut here · b brief · esc closes";
@@ -64,6 +71,7 @@ export class Editor implements Component {
   readonly #done: (left: Left) => void;
   #gauge: Gauge | undefined;
   #lines: Line[] = [];
+  #isRead = false;
   readonly #open: Set<string>;
   #at: number;
   #said = "";
@@ -119,14 +127,15 @@ export class Editor implements Component {
     return [
       this.#theme.fg("accent", `The window, oldest first${place}`),
       bar(this.#gauge, paint, width),
-      ...(length === 0 ? [this.#theme.fg("dim", "  reading")] : drawn),
-      this.#said ? this.#theme.fg("muted", printable(this.#said).split("\n")[0]!) : "",
+      ...(length === 0 ? [this.#theme.fg("dim", this.#isRead ? "  nothing yet" : "  reading")] : drawn),
+      ...(this.#said ? wrapTextWithAnsi(this.#theme.fg("muted", printable(this.#said)), width).slice(0, SAID) : [""]),
       ...wrapTextWithAnsi(this.#theme.fg("dim", HINT), width),
     ];
   }
 
   #drawn({ row, depth }: Line, isChosen: boolean, width: number, paint: Paint): string {
-    const sign = row.fold === undefined ? " " : this.#open.has(row.id) ? "▾" : "▸";
+    const isOpen = row.place === "expanded" || this.#open.has(row.id);
+    const sign = row.fold === undefined ? " " : isOpen ? "▾" : "▸";
     const what = row.fold !== undefined ? `${row.fold} ${row.id} · ${count(row)}` : row.mark ? `${row.state} ${row.mark}` : (row.state ?? "");
     const more = [row.fold !== undefined && row.place !== "root" && row.place !== "within" ? row.place : "", row.pinned && row.fold ? "pinned" : ""];
     const about = row.fold !== undefined ? (row.gist ?? "").replace(/^\| /, "") : this.#asked.gist(row.entries[0] ?? row.id);
@@ -141,7 +150,8 @@ export class Editor implements Component {
   }
 
   #reader(page: Page, width: number, height: number): string[] {
-    const lines = printable(page.text).split("\n").flatMap((line) => wrapTextWithAnsi(line, width));
+    if (page.wrapped?.width !== width) page.wrapped = { width, lines: printable(page.text).split("\n").flatMap((line) => wrapTextWithAnsi(line, width)) };
+    const { lines } = page.wrapped;
     page.top = Math.max(0, Math.min(page.top, lines.length - height));
     return [
       this.#theme.fg("accent", `${printable(page.title)} · lines ${page.top + 1} to ${Math.min(lines.length, page.top + height)} of ${lines.length}`),
@@ -175,13 +185,18 @@ export class Editor implements Component {
     if (this.#keys.matches(data, "tui.select.pageUp")) return go(-height);
     if (this.#keys.matches(data, "tui.select.pageDown")) return go(height);
     if (!chosen) return;
-    const { row, of } = chosen;
+    const { row, of, below } = chosen;
     if (this.#keys.matches(data, "tui.editor.cursorRight")) return this.#unfolds(row, true);
-    if (this.#keys.matches(data, "tui.editor.cursorLeft")) return this.#unfolds(row, false);
+    if (this.#keys.matches(data, "tui.editor.cursorLeft")) {
+      // From what stands in a fold, back to the fold.
+      if ((row.fold === undefined || !this.#open.has(row.id)) && below !== undefined) return go(below - this.#at);
+      return this.#unfolds(row, false);
+    }
     if (this.#keys.matches(data, "tui.select.confirm")) return this.#reads(row);
     if (data === "s") return this.#sees(row);
     if (data === "e") return this.#acts({ action: "expand", id: row.id });
-    if (data === "r") return this.#acts({ action: "refold", id: row.id });
+    // What is shown of an expanded fold goes back into it.
+    if (data === "r") return this.#acts({ action: "refold", id: row.place === "expanded" ? row.id : (row.within ?? row.id) });
     if (data === "p") return this.#acts({ action: row.pinned ? "unpin" : "pin", ids: [row.id] });
     if (data === "u") return this.#acts({ action: "unmark", ids: [row.id] });
     if (data === "c") return this.#acts({ action: "reboundary", id: of ?? row.id, at: [row.id] });
@@ -189,7 +204,7 @@ export class Editor implements Component {
   }
 
   #unfolds(row: Row, opens: boolean): void {
-    if (row.fold === undefined) return;
+    if (row.fold === undefined || row.place === "expanded") return;
     if (opens) this.#open.add(row.id);
     else this.#open.delete(row.id);
     this.#later(() => this.#load());
@@ -199,23 +214,33 @@ export class Editor implements Component {
   #reads(row: Row, offset = 0, from: readonly number[] = []): void {
     this.#later(async () => {
       const read = await this.#asked.read(row.fold === undefined ? row.entries : [row.id], offset);
-      if (!read) return;
-      const number = (bytes: number) => bytes.toLocaleString("en-US");
-      const part = read.end - read.start < read.whole ? `, bytes ${number(read.start)} to ${number(read.end)} of ${number(read.whole)}` : "";
-      const last = from.at(-1);
-      this.#page = {
-        title: `${row.id}${part}`,
-        text: read.text,
-        top: 0,
-        ...(read.end < read.whole ? { after: () => this.#reads(row, read.end, [...from, offset]) } : {}),
-        ...(last === undefined ? {} : { before: () => this.#reads(row, last, from.slice(0, -1)) }),
-      };
+      if (read) this.#shows(row.id, "bytes", read, offset, from, (offset, from) => this.#reads(row, offset, from));
     });
+  }
+
+  /** A part of a text, and how to come to those before and after it. */
+  #shows(title: string, unit: string, read: Reading, offset: number, from: readonly number[], go: (offset: number, from: readonly number[]) => void): void {
+    const number = (count: number) => count.toLocaleString("en-US");
+    const part = read.end - read.start < read.whole ? `, ${unit} ${number(read.start)} to ${number(read.end)} of ${number(read.whole)}` : "";
+    const last = from.at(-1);
+    this.#page = {
+      title: `${title}${part}`,
+      text: read.text,
+      top: 0,
+      ...(read.end < read.whole ? { after: () => go(read.end, [...from, offset]) } : {}),
+      ...(last === undefined ? {} : { before: () => go(last, from.slice(0, -1)) }),
+    };
   }
 
   #sees(row: Row): void {
     this.#later(async () => {
-      this.#page = { title: `What the model sees of ${row.id}`, text: await this.#asked.seen(row.entries), top: 0 };
+      const text = await this.#asked.seen(row.entries);
+      const show = (offset: number, from: readonly number[]): void => {
+        const end = Math.min(text.length, offset + READ_BYTES);
+        const read = { text: text.slice(offset, end), start: offset, end, whole: text.length };
+        this.#shows(`What the model sees of ${row.id}`, "characters", read, offset, from, show);
+      };
+      show(0, []);
     });
   }
 
@@ -229,22 +254,34 @@ export class Editor implements Component {
 
   async #load(): Promise<void> {
     const lines: Line[] = [];
-    const walk = async (rows: readonly Row[], depth: number, of?: string): Promise<void> => {
+    // Expanded folds stand before what is shown of them: their lines, and how deep these lie.
+    const expanded = new Map<string, { at: number; depth: number }>();
+    const walk = async (rows: readonly Row[], depth: number, of?: string, fold?: number): Promise<void> => {
       const marks = new Map<number, string>();
       for (const row of rows) {
         if (row.mark && !marks.has(row.mark)) marks.set(row.mark, row.id);
         const within = row.mark ? marks.get(row.mark) : of;
-        lines.push({ row, depth, ...(within === undefined ? {} : { of: within }) });
-        if (row.fold === undefined || !this.#open.has(row.id)) continue;
+        const around = row.within ? expanded.get(row.within) : undefined;
+        const below = around?.at ?? fold;
+        const own = around ? around.depth + 1 : depth;
+        if (row.place === "expanded") expanded.set(row.id, { at: lines.length, depth: own });
+        const at = lines.length;
+        lines.push({ row, depth: own, ...(within === undefined ? {} : { of: within }), ...(below === undefined ? {} : { below }) });
+        if (row.fold === undefined || row.place === "expanded" || !this.#open.has(row.id)) continue;
         const held = await this.#asked.map(row.id);
-        if (held) await walk(held, depth + 1, row.id);
+        if (held) await walk(held, own + 1, row.id, at);
         else this.#open.delete(row.id);
       }
     };
     await walk((await this.#asked.map()) ?? [], 0);
     // The bar is drawn after what changed it, and before what is asked next.
     this.#gauge = await this.#asked.gauge();
+    // The choice stays where it was, whatever came or went above it.
+    const chosen = this.#lines[this.#at];
+    const again = chosen ? lines.findIndex(({ row, depth }) => row.id === chosen.row.id && depth === chosen.depth) : -1;
+    if (again >= 0) this.#at = again;
     this.#lines = lines;
+    this.#isRead = true;
     this.#at = Math.max(0, Math.min(this.#at, lines.length - 1));
   }
 

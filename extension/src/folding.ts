@@ -4,7 +4,7 @@ import { isContextOverflow } from "@earendil-works/pi-ai";
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Evidence } from "./evidence.ts";
-import { grown, lines } from "./journal.ts";
+import { asWritten, grown, lines } from "./journal.ts";
 import type { Candidate, Draft, Fold, Gauge, Moment, Native, Plan, Reading, Reply, Request, Row, Shade, Status } from "./native.ts";
 import { layOver } from "./overlay.ts";
 import type {
@@ -20,7 +20,7 @@ import type {
 import { Screen } from "./screen.ts";
 import { readSettings, saveSettings } from "./settings.ts";
 import { type Options, set } from "./settings-dialog.ts";
-import { say } from "./words.ts";
+import { counted, say } from "./words.ts";
 
 /** Bytes that have to be free where the session is written, besides ten times what a boundary writes: a torn line can orphan a session. */
 const ROOM = 16 * 1024 * 1024;
@@ -29,6 +29,10 @@ const ROOM = 16 * 1024 * 1024;
 const ANY = 0xffff_ffff;
 /** Tokens that Pi leaves free where its settings do not say. */
 const PI_RESERVE = 16_384;
+/** Actions that change what the next request shows: each is a record of its own. */
+const RECORDS = ["expand", "refold", "reboundary"];
+/** What a person is told where no session is folded. */
+export const NONE = "nothing is folded in this session now";
 /** What takes longer than this, in milliseconds, is told while it lasts. */
 const LONG = 300;
 
@@ -44,11 +48,21 @@ export class Folding {
   /** The last entry the runtime has seen, and the context window it was told of. */
   #leaf: string | null = null;
   #window = 0;
+  /** The session file that this process has read. */
+  #read: string | undefined;
   /** Calls are made one after another: each sees what those before it did. */
   #line: Promise<unknown> = Promise.resolve();
   /** The first draft of the last boundary of ours, until it is seen on the branch; and whether one was not. */
   #proposed: string | undefined;
   #dropped = false;
+  /**
+   * Where a run stands: a request is `out`, whose answer will tell what the window held before anything that is done now; entries of ours are `handed` to
+   * Pi and not on the branch yet; or neither.
+   */
+  #phase: "out" | "handed" | undefined;
+  /** What a person asked for meanwhile: calls, and whether a commit. */
+  #later: object[] = [];
+  #asked = false;
   /** The failed answer to a request that the provider refused for its size. */
   #refused: string | undefined;
   /** Whether this Pi cannot do what folding needs. */
@@ -75,18 +89,30 @@ export class Folding {
   /** Reads the branch from its root: a session begins, or another branch of it is taken. */
   open(ctx: ExtensionContext): Promise<void> {
     this.screen.show(ctx);
-    return this.#inLine(ctx, () => this.#open(ctx)).then(() => undefined);
+    return this.#inLine(ctx, async () => {
+      [this.#phase, this.#later, this.#asked] = [undefined, [], false];
+      await this.#open(ctx);
+    }).then(() => undefined);
   }
 
   /** Takes in what came, so that the bar tells how things stand. */
-  settled(ctx: ExtensionContext): Promise<void> {
+  takesIn(ctx: ExtensionContext): Promise<void> {
     return this.#inLine(ctx, () => this.#turn(ctx, null)).then(() => undefined);
+  }
+
+  /** A run is over. */
+  settled(ctx: ExtensionContext): Promise<void> {
+    return this.#inLine(ctx, async () => {
+      await this.#turn(ctx, null);
+      await this.#catchesUp(ctx);
+    }).then(() => undefined);
   }
 
   /** A turn has ended, or the agent is about to settle. */
   boundary(event: TurnEndEvent | AgentBeforeSettleEvent, ctx: ExtensionContext): Promise<BoundaryResult | undefined> {
     return this.#inLine(ctx, async () => {
       if (this.#off) return undefined;
+      await this.#doesLater(ctx);
       const none = { drafts: [], warnings: [] };
       const kept = event.type === "turn_end" ? await told(ctx, "copying what tools put beside…", this.#evidence.keep(event, ctx)) : none;
       for (const warning of kept.warnings) this.#tell(ctx, warning, "warning");
@@ -96,14 +122,22 @@ export class Folding {
         if (failed) this.#refused = event.messageEntryId;
       }
       const again = event.type === "agent_before_settle" && event.outcome === "error" ? this.#refused : undefined;
-      const moment: Moment = event.type === "turn_end" ? "turn_end" : again ? "refused" : "settling";
+      const asked = this.#asked && again === undefined;
+      const moment: Moment = asked ? "asked" : event.type === "turn_end" ? "turn_end" : again ? "refused" : "settling";
       if (event.type === "agent_before_settle") this.#refused = undefined;
       const plan = await this.#turn(ctx, moment);
       if (!plan) return alone;
       if (plan.message) say(ctx, plan.message, "error");
       if (plan.store) this.#tell(ctx, plan.store, "warning");
+      // What another extension edits at the same boundary was not decided upon: it is on the branch at the next one.
+      if (meets(event.entries, plan.drafts)) return alone;
       const drafts = await this.#takes(ctx, plan);
+      if (asked) {
+        this.#asked = false;
+        say(ctx, this.#tells(plan, 0));
+      }
       if (drafts.length === 0) return alone;
+      this.#phase = "handed";
       const continues = again !== undefined && plan.asksAgain === true;
       // Pi itself takes the failed attempt out of the window, unless its compaction is turned off.
       const attempt = continues && !isOmitted(ctx, again) ? [omission(again)] : [];
@@ -114,6 +148,8 @@ export class Folding {
   /** A request is about to leave: the last moment to make room, and where promised edits are shown. */
   request(messages: AgentMessage[], ctx: ExtensionContext): Promise<{ messages: AgentMessage[] } | undefined> {
     return this.#inLine(ctx, async () => {
+      await this.#catchesUp(ctx);
+      this.#phase = "out";
       const plan = await this.#turn(ctx, "request");
       if (!plan || !this.#fold) return undefined;
       if (plan.drafts.length > 0) {
@@ -169,25 +205,76 @@ export class Folding {
   /** A call of the tool: by the agent, whose answers go into the window, or by a person, who reads outside of it. */
   act(call: unknown, ctx: ExtensionContext, by: "agent" | "person" = "agent"): Promise<Reply | undefined> {
     return this.#inLine(ctx, async () => {
-      if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
-      const status = JSON.parse(await this.#fold.status()) as Status;
-      const reads = by === "person" && (call as { action?: string }).action === "peek";
-      const room = reads ? ANY : Math.max(0, status.maxTarget - status.occupancy);
-      const reply = JSON.parse(await this.#fold.act(JSON.stringify(call), room)) as Reply;
-      const short = await this.#append(reply.drafts, ctx);
-      await this.#turn(ctx, null);
-      return short ? { text: short, refused: true, drafts: [] } : reply;
+      const action = (call as { action?: string } | null)?.action ?? "";
+      const reads = action === "peek" || action === "status";
+      if (by === "person" && !reads && (this.#phase === "handed" || (this.#phase === "out" && RECORDS.includes(action)))) {
+        this.#later.push(call as object);
+        return { text: "this is done, or refused, when the turn has ended: an answer is on its way", refused: false, drafts: [] };
+      }
+      return this.#act(call, ctx, by);
     });
   }
 
-  /** A person asks for a commit, with or without a run: its record is appended at once, and the next request shows it. */
-  commit(ctx: ExtensionContext): Promise<Plan | undefined> {
+  async #act(call: unknown, ctx: ExtensionContext, by: "agent" | "person"): Promise<Reply | undefined> {
+    if (!(await this.#turn(ctx, null)) || !this.#fold) return undefined;
+    const status = JSON.parse(await this.#fold.status()) as Status;
+    const reads = by === "person" && (call as { action?: string }).action === "peek";
+    const room = reads ? ANY : Math.max(0, status.maxTarget - status.occupancy);
+    const reply = JSON.parse(await this.#fold.act(JSON.stringify(call), room)) as Reply;
+    const short = await this.#append(reply.drafts, ctx);
+    await this.#turn(ctx, null);
+    if (short) return { text: short, refused: true, drafts: [] };
+    return by === "person" ? { ...reply, text: reply.why ?? reply.text } : reply;
+  }
+
+  /**
+   * A person asks for a commit: where nothing runs its record is appended at once, and the next request shows it; else the turn's end brings it. What
+   * the person is told.
+   */
+  commit(ctx: ExtensionContext): Promise<string> {
     return this.#inLine(ctx, async () => {
-      const plan = await this.#turn(ctx, "asked");
-      const short = plan && (await this.#append(plan.drafts, ctx));
-      await this.#turn(ctx, null);
-      return short ? { kind: "deferred", drafts: [], reason: short } : plan;
-    });
+      if (this.#phase === undefined) return this.#commit(ctx);
+      this.#asked = true;
+      return "an answer is on its way; what is marked is folded when its turn has ended";
+    }).then((told) => told ?? NONE);
+  }
+
+  async #commit(ctx: ExtensionContext): Promise<string> {
+    const plan = await this.#turn(ctx, "asked");
+    const short = plan && (await this.#append(plan.drafts, ctx));
+    await this.#turn(ctx, null);
+    return short ? `nothing to fold: ${short}` : this.#tells(plan, await this.#marks());
+  }
+
+  async #marks(): Promise<number> {
+    return this.#fold ? (JSON.parse(await this.#fold.status()) as Status).marks : 0;
+  }
+
+  /** What came of a commit that a person asked for, and how many marks stay, where that is known. */
+  #tells(plan: Plan | undefined, marks: number): string {
+    if (!plan) return NONE;
+    const stay = `${counted(marks, "mark stays", "marks stay")}, which a commit passes over for now (/fold-status marks)`;
+    if (plan.kind !== "commit") return `nothing to fold: ${marks > 0 ? stay : (plan.reason ?? "no work is marked")}`;
+    const number = (tokens = 0) => tokens.toLocaleString("en-US");
+    const left = marks > 0 ? `; ${stay}` : "";
+    return `${counted(plan.folds ?? 0, "fold", "folds")}, ${number(plan.before)} to ${number(plan.after)} tokens from the next request on${left}`;
+  }
+
+  /** The entries that were handed over are on the branch, or will never be: what a person asked for meanwhile is done. */
+  async #catchesUp(ctx: ExtensionContext): Promise<void> {
+    await this.#doesLater(ctx);
+    if (!this.#asked) return;
+    this.#asked = false;
+    say(ctx, await this.#commit(ctx));
+  }
+
+  /** Calls of a person's that waited. */
+  async #doesLater(ctx: ExtensionContext): Promise<void> {
+    this.#phase = undefined;
+    for (const call of this.#later.splice(0)) {
+      const reply = await this.#act(call, ctx, "person");
+      say(ctx, reply?.text ?? NONE, reply?.refused === false ? "info" : "warning");
+    }
   }
 
   /** Folds that are shown, with what another extension needs to offer them (see `Candidate`). */
@@ -275,7 +362,11 @@ export class Folding {
 
   async #open(ctx: ExtensionContext): Promise<void> {
     if (this.#off) return;
-    const branch = ctx.sessionManager.getBranch();
+    // In a process of its own memory is the file; later it need not be.
+    const file = ctx.sessionManager.getSessionFile();
+    const isKnown = this.#read === file && file !== undefined;
+    const branch = isKnown ? asWritten(ctx.sessionManager.getBranch(), file) : ctx.sessionManager.getBranch();
+    this.#read = file;
     const { text, refused } = await readSettings(this.#native, this.#given);
     for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults`, "warning");
     this.#settings = text;
@@ -285,7 +376,6 @@ export class Folding {
     [this.#proposed, this.#dropped, this.#refused] = [undefined, false, undefined];
     // Without a model there is no budget; the first one that is chosen opens the session.
     if (this.#window === 0) return;
-    const file = ctx.sessionManager.getSessionFile();
     const store = file ? join(dirname(file), "pi-fold.sqlite") : null;
     this.#leaf = ctx.sessionManager.getLeafId();
     const entries = branch.length.toLocaleString("en-US");
@@ -437,6 +527,14 @@ async function told<T>(ctx: ExtensionContext, words: string, work: Promise<T>): 
     clearTimeout(timer);
     if (shown) status(undefined);
   }
+}
+
+/** Whether drafts of others edit what ours edit or promise to. */
+function meets(theirs: readonly SessionBoundaryDraft[], ours: readonly Draft[]): boolean {
+  const targets = new Set(theirs.flatMap((draft) => (draft.type === "context_edit" ? [draft.targetId] : [])));
+  const promised = (data: unknown) => (data as { edits?: { target?: string }[] } | undefined)?.edits ?? [];
+  const edits = (draft: Draft) => (draft.type === "context_edit" ? [draft.targetId] : draft.type === "custom" ? promised(draft.data).map(({ target }) => target ?? "") : []);
+  return targets.size > 0 && ours.flatMap(edits).some((target) => targets.has(target));
 }
 
 /** What tells an entry of ours from others: everything Pi does not fill in. */

@@ -2,15 +2,15 @@
 
 import { paintFor } from "./bar.ts";
 import { type Asked, Editor, type Left, type Place, READ_BYTES } from "./editor.ts";
-import { Folding } from "./folding.ts";
+import { Folding, NONE } from "./folding.ts";
 import { type Candidate, load, type Native } from "./native.ts";
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "./pi.ts";
 import { settingsPath } from "./settings.ts";
 import { type Apply, type Options, SettingsDialog } from "./settings-dialog.ts";
 import { gist, say, written } from "./words.ts";
 
-/** What a person is told where there is no session to fold. */
-const NONE = "nothing is folded in this session now";
+/** What /fold-status lists. */
+const LISTS = ["tree", "folds", "marks"];
 
 const ACTIONS = ["peek", "status", "expand", "refold", "pin", "unpin", "brief", "reboundary", "unmark"];
 
@@ -54,7 +54,7 @@ export function registerPiFold(pi: ExtensionAPI, options?: object | null): { pro
   });
   pi.on("session_tree", (_event, ctx) => folding.open(ctx));
   pi.on("agent_settled", (_event, ctx) => folding.settled(ctx));
-  pi.on("model_select", (_event, ctx) => folding.settled(ctx));
+  pi.on("model_select", (_event, ctx) => folding.takesIn(ctx));
   pi.on("turn_end", (event, ctx) => folding.boundary(event, ctx));
   pi.on("agent_before_settle", (event, ctx) => folding.boundary(event, ctx));
   pi.on("context_with_system", (event, ctx) => folding.request(event.messages, ctx));
@@ -79,22 +79,19 @@ export function registerPiFold(pi: ExtensionAPI, options?: object | null): { pro
 
   pi.registerCommand("fold", {
     description: "Fold everything that is marked, now",
-    async handler(_arguments, ctx) {
-      const plan = await folding.commit(ctx);
-      if (!plan) return say(ctx, NONE);
-      if (plan.kind !== "commit") return say(ctx, `nothing to fold: ${plan.reason ?? "no work is marked"}`);
-      say(ctx, `${plan.folds} folds, ${plan.before} to ${plan.after} tokens from the next request on`);
-    },
+    handler: async (_arguments, ctx) => say(ctx, await folding.commit(ctx)),
   });
   pi.registerCommand("fold-status", {
-    description: "How the window stands: budget, folds, marks, pins, rewrites; with tree, folds or marks and a page: these",
+    description: "How the window stands: budget, folds, marks, pins, rewrites; with tree, folds or marks, and a page: these",
     async handler(words, ctx) {
-      const [detail, page] = words.trim().split(/\s+/);
-      const call = { action: "status", ...(detail ? { detail } : {}), ...(page ? { page: Number(page) } : {}) };
-      const reply = await folding.act(call, ctx, "person");
+      const [detail, page = "1", ...more] = words.trim().split(/\s+/).filter(Boolean);
+      if ((detail !== undefined && !LISTS.includes(detail)) || !/^[1-9]\d{0,8}$/.test(page) || more.length > 0) {
+        return say(ctx, `/fold-status takes nothing, or ${LISTS.join(", ")} and a page: /fold-status tree 2`, "warning");
+      }
+      const reply = await folding.act({ action: "status", ...(detail ? { detail } : {}), page: Number(page) }, ctx, "person");
       const status = detail ? undefined : await folding.status(ctx);
-      const more = status ? `\nsecond copies: ${status.copies}` : "";
-      say(ctx, reply ? `${reply.text}${more}` : NONE);
+      const copies = status ? `\nsecond copies: ${status.copies}` : "";
+      say(ctx, reply ? `${personal(reply.text, detail)}${copies}` : NONE);
     },
   });
   pi.registerCommand("fold-editor", {
@@ -106,6 +103,16 @@ export function registerPiFold(pi: ExtensionAPI, options?: object | null): { pro
     handler: (_arguments, ctx) => choose(folding, ctx),
   });
   return { projectionCandidates: (ctx) => folding.candidates(ctx) };
+}
+
+/** A page as a person reads it: without the lines that tell an agent which page it is and how to call for the next. */
+function personal(page: string, detail: string | undefined): string {
+  const pages = /^⟦pi-fold status · \w+ · page (\d+) of (\d+)⟧\n/.exec(page);
+  if (!pages) return page;
+  const [head, at, of] = pages;
+  const text = page.slice(head.length).replace(/\n⟦go on: [^\n]*⟧$/, "").replace(" (read only)", " (/fold-settings)");
+  const next = Number(at) < Number(of) ? `\nfurther: /fold-status ${detail} ${Number(at) + 1}` : "";
+  return of === "1" ? text : `${detail}, page ${at} of ${of}\n${text}${next}`;
 }
 
 /** The map, until it is left for good; a brief is written in Pi's own editor in between. */

@@ -41,6 +41,8 @@ export interface Request {
 export interface Reply {
   text: string;
   refused: boolean;
+  /** Why it was refused, as a person is told it. */
+  why?: string;
   drafts: Draft[];
 }
 
@@ -93,6 +95,8 @@ export interface Row {
   /** Tokens that are shown of it, and those of its originals. */
   shown: number;
   original: number;
+  /** The innermost expanded fold that it is shown for. */
+  within: string | null;
   pinned: boolean;
   fold?: "tool" | "span" | "consolidated";
   depth?: number;

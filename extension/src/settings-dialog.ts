@@ -1,6 +1,6 @@
 // The dialog of `/fold-settings`: the seven options, a step or an exact value at a time. What is refused changes nothing.
 
-import { type Component, Input, truncateToWidth, type TUI } from "@earendil-works/pi-tui";
+import { type Component, Input, truncateToWidth, type TUI, wrapTextWithAnsi } from "@earendil-works/pi-tui";
 import type { KeybindingsManager, Theme } from "./pi.ts";
 import { printable } from "./words.ts";
 
@@ -114,12 +114,12 @@ export class SettingsDialog implements Component {
       const input = this.#typing.render(Math.max(4, width - NAMES - 3))[0] ?? "";
       lines[this.#at] = `${theme.fg("accent", `→ ${chosen.padEnd(NAMES)}`)} ${input}`;
     }
-    const hint = this.#typing ? "enter takes it, escape does not" : "↑↓ choose · ←→ step · enter types a value · escape closes";
+    const hint = this.#typing ? "enter takes it, escape does not; nothing leaves it as it is" : "↑↓ choose · ←→ step · enter types a value · escape closes";
     return [
       theme.fg("accent", "Fold settings"),
       ...lines,
       theme.fg("muted", `  ${about}`),
-      this.#said ? theme.fg("error", `  ${printable(this.#said).replaceAll("\n", " ")}`) : "",
+      ...(this.#said ? wrapTextWithAnsi(theme.fg("error", `  ${printable(this.#said).replaceAll("\n", " ")}`), width) : [""]),
       theme.fg("dim", `  ${hint}`),
     ].map((line) => truncateToWidth(line, width));
   }
@@ -160,17 +160,19 @@ export class SettingsDialog implements Component {
     if (next >= 0 && next < steps.length) this.#set(path, steps[next]);
   }
 
-  #type(): void {
+  /** Takes a value letter by letter: a list goes on from what it is, everything else is written anew, what was refused too. */
+  #type(begun?: string): void {
     const [path] = FIELDS[this.#at]!;
     const input = new Input();
     const value = get(this.#options, path);
-    input.setValue(value === undefined ? "" : Array.isArray(value) ? value.join(", ") : String(value));
+    input.setValue(begun ?? (Array.isArray(value) ? value.join(", ") : ""));
     // The cursor goes to the end of what stands there.
     input.handleInput("\x05");
     input.focused = true;
     input.onSubmit = (text: string) => {
       this.#typing = undefined;
-      this.#set(path, read(path, text));
+      if (text.trim() === "" && !Array.isArray(value)) return;
+      this.#set(path, read(path, text), text);
     };
     input.onEscape = () => {
       this.#typing = undefined;
@@ -178,11 +180,12 @@ export class SettingsDialog implements Component {
     this.#typing = input;
   }
 
-  #set(path: string, value: unknown): void {
+  #set(path: string, value: unknown, typed?: string): void {
     this.#line = this.#line.then(async () => {
       const { options, said } = await this.#apply(path, value);
       this.#said = said ?? "";
       if (options) this.#options = options;
+      else if (typed !== undefined && !this.#typing && FIELDS[this.#at]![0] === path) this.#type(typed);
       this.#tui.requestRender();
     });
   }

@@ -45,6 +45,9 @@ export function written(messages: readonly AgentMessage[]): string {
   return messages.length === 0 ? "Nothing: it is hidden." : messages.map(one).join("\n");
 }
 
+/** A number and its noun. */
+export const counted = (count: number, one: string, more: string): string => `${count.toLocaleString("en-US")} ${count === 1 ? one : more}`;
+
 /** Tells a person, on the screen or beside what is printed. Paths and names are in it, and these can hold anything. */
 export function say(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error" = "info"): void {
   const text = `pi-fold: ${printable(words)}`;

@@ -10,7 +10,7 @@ import { answers, folder, open, steps } from "./world.mjs";
 
 const theme = { fg: (_, text) => text, bold: (text) => text };
 const paint = { shades: Array(6).fill(""), deeper: Array(6).fill(""), muted: (text) => text, error: (text) => text };
-const names = { "\r": "tui.select.confirm", "\x1b": "tui.select.cancel", j: "tui.select.down" };
+const names = { "\r": "tui.select.confirm", "\x1b": "tui.select.cancel", "\x1b[D": "tui.editor.cursorLeft", j: "tui.select.down" };
 const keys = { matches: (data, name) => names[data] === name };
 
 /** A session that folds stand in, and what a person asks of it. */
@@ -115,5 +115,55 @@ test("what is damaged is said in its place, and the rest is read", async () => {
   const read = await folding.read([row.entries[0], "nowhere", row.entries.at(-1)], 0, READ_BYTES, ctx);
   assert.match(read.text, /⟦pi-fold: there is no nowhere on this branch⟧/);
   for (const id of [row.entries[0], row.entries.at(-1)]) assert.ok(read.text.includes(id));
+  world.session.dispose();
+});
+
+test("an expanded fold has a row before what is shown of it, its folds are rows and in the bar, and r on any of them folds it again", async () => {
+  const { world, folding, ctx } = await folded(140);
+  const parent = (await folding.map(undefined, ctx)).find((row) => row.fold === "consolidated");
+  assert.equal((await folding.act({ action: "expand", id: parent.id }, ctx, "person")).refused, false);
+  const rows = await folding.map(undefined, ctx);
+  const head = rows.findIndex((row) => row.id === parent.id);
+  assert.deepEqual([rows[head].place, rows[head].shown], ["expanded", 0]);
+  const inner = rows.filter((row) => row.within === parent.id);
+  const children = inner.filter((row) => row.fold);
+  assert.ok(children.length > 1 && children.every((row) => row.place === "within" && row.shown > 0), JSON.stringify(inner));
+  assert.ok(inner.every((row) => row.state !== "omitted by Pi"));
+  const folds = rows.filter((row) => row.fold && row.place !== "expanded").length;
+  const status = (await folding.act({ action: "status", detail: "folds" }, ctx, "person")).text;
+  assert.ok(children.every((row) => status.includes(row.id)) && folds > 0);
+  const screen = await map(asks(folding, ctx));
+  const at = rows.findIndex((row) => row.id === children[1].id);
+  for (let row = 0; row < at; row += 1) await screen.press("j");
+  const lines = await screen.press("\x1b[D");
+  assert.match(lines.find((line) => line.startsWith("→")), new RegExp(`▾ █ consolidated ${parent.id}.*expanded`), "left goes to the fold");
+  await screen.press("j");
+  await screen.press("r");
+  assert.ok((await folding.map(undefined, ctx)).some((row) => row.id === parent.id && row.place === "root"), "it is folded again");
+  world.session.dispose();
+});
+
+test("the choice stays on its row, whatever is folded above it", async () => {
+  const { folding, world, ctx } = await folded(20);
+  const row = (id, fold) => ({ id, category: 0, entries: [id], shown: 1, original: 2, pinned: false, within: null, ...(fold ? { fold: "span", place: "root", gist: "" } : { state: "raw", mark: null }) });
+  let rows = ["a", "b", "c", "d"].map((id) => row(id));
+  const calls = [];
+  const screen = await map({ ...asks(folding, ctx), map: async () => rows, act: async (call) => (calls.push(call.ids[0]), { text: "done" }) });
+  await screen.press("j");
+  await screen.press("j");
+  rows = [row("f", true), row("c"), row("d")];
+  await screen.press("p");
+  await screen.press("u");
+  assert.deepEqual(calls, ["c", "c"]);
+  world.session.dispose();
+});
+
+test("a line of ten million characters is read and seen in parts that are drawn at once", async () => {
+  const { folding, world, ctx } = await folded(20);
+  const [row] = await folding.map(undefined, ctx);
+  const screen = await map({ ...asks(folding, ctx), seen: async () => "x".repeat(10_000_000) });
+  const lines = await screen.press("s");
+  assert.match(lines[0], /characters 0 to 64,000 of 10,000,000/, row.id);
+  assert.match((await screen.press("n"))[0], /characters 64,000 to 128,000/);
   world.session.dispose();
 });

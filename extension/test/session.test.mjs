@@ -1,6 +1,8 @@
 // What a person gets who installs the extension and forgets about it.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { load } from "../dist/native.js";
 import { ai, answers, folder, open, pi, records, rewrites, steps, unpaired } from "./world.mjs";
@@ -273,4 +275,101 @@ test("where Pi's own threshold lies below the band, a person is told once which 
     assert.equal(told.filter((words) => words.includes("compaction.reserveTokens")).length, times, `${window}: ${told}`);
     world.session.dispose();
   }
+});
+
+test("a person's /fold while an answer is on its way waits for its turn's end: what that answer measured is no measure of the folded window", async () => {
+  const told = [];
+  const ui = { setStatus: () => {}, setWidget: () => {}, theme: { appearance: "dark" }, notify: (words) => told.push(words) };
+  const world = await open(folder(), { ui, compaction: { enabled: false } });
+  const list = steps(45);
+  const plain = list[44];
+  list[44] = async () => {
+    await world.session.prompt("/fold");
+    return plain;
+  };
+  answers(world, list);
+  await world.session.prompt("go");
+  assert.match(told.join("\n"), /an answer is on its way[^]*\d+ folds, [\d,]+ to [\d,]+ tokens/);
+  const branch = world.sessionManager.getBranch();
+  const record = branch.findIndex((entry) => entry.customType === "pi-fold.commit");
+  assert.equal(branch.slice(0, record).filter((entry) => entry.message?.role === "assistant").length, 45, "the record comes after the answer");
+  for (const number of [1, 2, 3]) {
+    answers(world, [ai.fauxAssistantMessage("fine")]);
+    const before = world.requests.length;
+    await world.session.prompt(`question ${number}`);
+    assert.equal(world.requests.length, before + 1, told.join("\n"));
+  }
+  assert.deepEqual(world.errors, []);
+  world.session.dispose();
+});
+
+test("what another extension omits at the boundary of a commit is not shown again by it", async () => {
+  const dry = await open(folder());
+  answers(dry, steps(80));
+  await dry.session.prompt("go");
+  const branch = dry.sessionManager.getBranch();
+  const first = branch.findIndex((entry) => entry.customType === "pi-fold.commit");
+  const clipped = branch[first].data.edits.filter((edit) => edit.clip).map((edit) => dry.sessionManager.getEntry(edit.target).message.toolCallId);
+  const nth = branch.slice(0, first).filter((entry) => entry.message?.role === "assistant").length;
+  dry.session.dispose();
+  assert.ok(clipped.length > 0, "the commit clips results");
+  for (const order of ["before", "after"]) {
+    let world;
+    const prunes = (extension) => extension.on("turn_end", (event, ctx) => {
+      if (world.requests.length !== nth) return undefined;
+      const entries = ctx.sessionManager.getBranch();
+      const result = entries.find((entry) => entry.message?.toolCallId === clipped.at(-1));
+      const call = entries.find((entry) => entry.message?.role === "assistant" && entry.message.content.some((block) => block.id === clipped.at(-1)));
+      return { entries: [...event.entries, ...[result, call].map(({ id }) => ({ type: "context_edit", targetId: id, replacement: null }))] };
+    });
+    world = await open(folder(), { [order]: [prunes] });
+    answers(world, steps(100));
+    await world.session.prompt("go");
+    assert.deepEqual([world.errors, world.requests.flatMap(unpaired)], [[], []], order);
+    assert.ok(records(world.sessionManager).length > 0, "it folds all the same");
+    world.session.dispose();
+  }
+});
+
+test("details that a tool goes on changing are digested as the file has them, also after /tree", async () => {
+  const state = { todos: [] };
+  const keeps = (extension) => extension.on("tool_result", () => {
+    state.todos.push(`item ${state.todos.length}`);
+    return { details: state };
+  });
+  const world = await open(folder(), { before: [keeps] });
+  answers(world, steps(40));
+  await world.session.prompt("go");
+  const result = world.sessionManager.getBranch().findLast((entry) => entry.message?.role === "toolResult");
+  await world.session.navigateTree(result.id, { summarize: false });
+  answers(world, steps(60, 100));
+  await world.session.prompt("go on");
+  const lines = readFileSync(world.session.sessionFile, "utf8").trimEnd().split("\n");
+  const digests = new Map(lines.map((line) => [JSON.parse(line).id, createHash("sha256").update(line).digest("hex")]));
+  const parts = records(world.sessionManager).flatMap((record) => record.folds.flatMap((fold) => fold.parts));
+  assert.ok(parts.length > 50);
+  assert.deepEqual(parts.filter(([id, digest]) => digests.get(id) !== digest), []);
+  world.session.dispose();
+});
+
+test("what a person asks for while a commit is handed to Pi is done when it is on the branch", async () => {
+  const told = [];
+  const ui = { setStatus: () => {}, setWidget: () => {}, theme: { appearance: "dark" }, notify: (words) => told.push(words) };
+  let world;
+  let asked = 0;
+  // It runs after ours at the same boundary, and takes its time.
+  const slow = (extension) => extension.on("turn_end", async (event) => {
+    if (asked > 0 || !event.entries.some((entry) => entry.customType === "pi-fold.commit")) return undefined;
+    asked += 1;
+    await world.session.prompt("/fold");
+    return undefined;
+  });
+  world = await open(folder(), { after: [slow], ui });
+  answers(world, steps(80));
+  await world.session.prompt("go");
+  assert.equal(asked, 1);
+  assert.deepEqual([world.errors, world.requests.flatMap(unpaired)], [[], []]);
+  assert.match(told.join("\n"), /an answer is on its way/);
+  assert.ok(!records(world.sessionManager).some((record) => record.trigger === "recovery"), "nothing had to be put right");
+  world.session.dispose();
 });

@@ -2,7 +2,7 @@
 
 use crate::Broken;
 use fold_models::shown::{Role, Shown};
-use fold_runtime::session::{Category, Gauge, Item, Row, State};
+use fold_runtime::session::{Category, FoldView, Gauge, Item, Place, Row, State};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub fn tells(rows: &[Row<'_>], gauge: &Gauge, shown: u64, window: &[Arc<Shown>])
     let mut folded = BTreeSet::new();
     for row in rows {
         match &row.item {
+            // What is shown of an expanded fold has rows of its own.
+            Item::Fold(FoldView { place: Place::Open, .. }, _) if row.shown == 0 => {}
             Item::Fold(..) => folded.extend(row.entries.iter().copied()),
             Item::Unit { state: State::Folded, id, .. } => return broken("nothing hidden has a row of its own", format!("{id} has one")),
             Item::Unit { .. } => {
@@ -29,6 +31,11 @@ pub fn tells(rows: &[Row<'_>], gauge: &Gauge, shown: u64, window: &[Arc<Shown>])
     let is_told = |message: &Shown| alone.contains(message.source.id()) || folded.contains(message.source.id()) || message.role == Role::Assistant;
     if let Some(message) = window.iter().find(|message| message.facts.sent && !message.facts.blank && !is_told(message)) {
         return broken("every message is in a row", format!("{} is in none", message.source.id()));
+    }
+    // What a person's message carries is in no batch, and counts with its fold.
+    let is_ours = |message: &&Arc<Shown>| message.facts.placeholder && message.role == Role::ToolResult;
+    if let Some(message) = window.iter().filter(is_ours).find(|message| !folded.contains(message.source.id())) {
+        return broken("every placeholder is in the row of its fold", format!("that of {} is in none", message.source.id()));
     }
     let sum: u64 = gauge.weights.iter().sum();
     if sum != shown {

@@ -86,7 +86,9 @@ fn pack() -> Result<(), String> {
         }
     }
     tarball(&main, &registry)?;
-    println!("packed: {}", npm_folder.display());
+    let version = manifest["version"].as_str().unwrap_or("");
+    let installed = npm_folder.join(format!("pi-fold-{version}.tgz"));
+    println!("packed: {0}\ninstall it with: pi install npm:pi-fold@file:{0}\nwhat is published: {1}", installed.display(), registry.display());
     Ok(())
 }
 
@@ -126,7 +128,7 @@ fn of_platform(manifest: &Value) -> Value {
 
 fn tarball(package: &Path, to: &Path) -> Result<(), String> {
     let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
-    run_step("a tarball", npm(package).args(["pack", "--ignore-scripts", "--pack-destination"]).arg(to))
+    run_step("a tarball", npm(package).args(["pack", "--silent", "--ignore-scripts", "--pack-destination"]).arg(to))
 }
 
 /// The extension in a real Pi, on the Node that Pi needs.

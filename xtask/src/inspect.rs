@@ -36,7 +36,9 @@ struct Uncounted {
 pub fn run(files: &[PathBuf], json: Option<&Path>) -> Result<(), String> {
     let json = Json::at(json, files)?;
     let (mut reports, mut refused) = (Vec::new(), Vec::new());
-    for file in files {
+    let (files, unread) = fold_sim::saving::files(files);
+    refused.extend(unread);
+    for file in &files {
         match inspect(file) {
             Ok(report) => {
                 print(&report)?;
@@ -82,7 +84,10 @@ fn print(report: &Report) -> Result<(), String> {
     line(&format!("  session version {}, {} entries, {} on the active branch", report.version, report.entries, report.branch_entries))?;
     let messages: Vec<_> = report.messages.iter().map(|(role, count)| format!("{count} {role}")).collect();
     line(&format!("  messages: {}", if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }))?;
-    line(&format!("  window: {} bytes of text, {} images, about {} tokens", report.bytes, report.images, report.estimated_tokens))?;
+    line(&format!(
+        "  window: {} bytes of text, {} images, about {} tokens if each has 4 bytes (replay measures what they have)",
+        report.bytes, report.images, report.estimated_tokens
+    ))?;
     for skipped in &report.skipped {
         line(&format!("  {skipped}"))?;
     }

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(42),
         Err(reason) => {
-            eprintln!("error: {reason}");
+            replay::complain(&reason);
             ExitCode::from(1)
         }
     }

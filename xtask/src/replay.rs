@@ -5,6 +5,7 @@ use fold_sim::run::Found;
 use fold_sim::saving::{self, Replayed};
 use fold_sim::screen::{Json, line, timed};
 use fold_sim::table;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -71,9 +72,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let clean = replayed.iter().all(|one| one.summary.found.is_empty());
     // A violation outweighs a file that could not be read, which is said all the same.
     if !clean {
-        refused.iter().for_each(|reason| eprintln!("error: {reason}"));
+        refused.iter().for_each(|reason| complain(reason));
     }
     if clean && !refused.is_empty() { Err(refused.join("\n")) } else { Ok(clean) }
+}
+
+/// Says on standard error what went wrong; that it is closed is no reason to panic.
+pub fn complain(reason: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "error: {reason}");
 }
 
 fn tell(sentences: &[String]) -> Result<(), String> {

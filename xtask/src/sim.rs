@@ -208,7 +208,7 @@ fn shrink(plan: Plan, found: &Found, options: Options, tries: usize) -> Result<S
     let text = serde_json::to_string_pretty(&small).map_err(|error| format!("a plan could not be written: {error}"))?;
     let sabotage = planted(options).map_or(String::new(), |name| format!("-{name}"));
     let digest = Digest::of(text.as_bytes()).to_string();
-    let folder = Path::new("target/sim");
+    let folder = Path::new("target/plans");
     let file = folder.join(format!("{}-{}{sabotage}-{}.json", found.violation.invariant, found.seed, &digest[..8]));
     std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&file, text))

@@ -67,7 +67,7 @@ fn a_violation_exits_42_says_how_to_see_it_again_and_stores_a_shrunk_plan_that_f
     let stored = &report["violations"][0]["plan"];
     assert!(stored["operations"].as_u64() < stored["operations_before"].as_u64(), "{stored}");
     let plan = stored["file"].as_str().expect("the path of the shrunk plan");
-    assert!(text.contains(plan) && plan.starts_with("target/sim/lossless-3-wrong-digest-"), "{plan}: {text}");
+    assert!(text.contains(plan) && plan.starts_with("target/plans/lossless-3-wrong-digest-"), "{plan}: {text}");
     let again = xtask(&folder, &[&["sim", "--plan", plan], &sabotage[..]].concat());
     assert_eq!(again.status.code(), Some(42), "{}", screen(&again));
     let healed = xtask(&folder, &["sim", "--plan", plan, "--arm", "fold"]);

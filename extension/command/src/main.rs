@@ -23,7 +23,7 @@ use std::process::ExitCode;
 ///
 /// Exit status: 0 clean, 42 something is damaged or a check failed, 1 the input was at fault.
 #[derive(Parser)]
-#[command(name = "pi-fold", version)]
+#[command(name = "pi-fold", bin_name = "pi-fold", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

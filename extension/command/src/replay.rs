@@ -29,6 +29,9 @@ fn tokens(text: &str) -> Result<u64, String> {
 /// Columns of a terminal that nobody made wider.
 const WIDTH: usize = 80;
 
+/// Oddities of a file that are told on the screen.
+const NOTICES: usize = 3;
+
 /// Characters that a file's name may take in the list.
 const NAME: usize = 28;
 
@@ -82,7 +85,17 @@ fn print(replayed: &[Replayed], budget: u64) -> Result<(), String> {
         for text in list(replayed).lines() {
             line(text)?;
         }
-        line("* ended early, at a full window")?;
+        if replayed.iter().any(|one| one.summary.arms.values().any(|report| !report.stops.is_empty())) {
+            line("* ended early, at a full window")?;
+        }
+    }
+    for one in replayed {
+        let name = if replayed.len() > 1 { format!("{}: ", tail(&one.name)) } else { String::new() };
+        let more = one.recording.notices.len().saturating_sub(NOTICES);
+        let and_more = (more > 0).then(|| format!("… and {more} more; --json has them"));
+        for notice in one.recording.notices.iter().take(NOTICES).chain(and_more.as_ref()) {
+            line(&format!("  {name}{notice}"))?;
+        }
     }
     for text in table::arms_in_short(&saving::sums(replayed).arms).lines() {
         line(text)?;
@@ -120,7 +133,7 @@ fn list(replayed: &[Replayed]) -> String {
         cost(&sums, Arm::Fold),
         cost(&sums, Arm::Native),
         cost(&sums, Arm::None),
-        dollars(replayed.iter().map(paid).sum()),
+        told(replayed.iter().map(paid).sum()),
     ];
     table::table(&["session", "commits", "fold ", "native ", "none ", "paid"], replayed.iter().map(row).chain([total]))
 }

@@ -86,7 +86,11 @@ impl Held {
         let reply = Action::parse(call).and_then(|action| act(&self.session, &action, store, room.into()));
         match reply {
             Ok(reply) => format!(r#"{{"text":{},"refused":false,"drafts":{}}}"#, Value::from(reply.text), plan::drafts(&reply.drafts)),
-            Err(refusal) => json!({ "text": refusal.to_string(), "refused": true, "drafts": [] }).to_string(),
+            // A person needs no call of the tool that would work.
+            Err(refusal) => {
+                let why = format!("{}: {}", refusal.subject, refusal.rule);
+                json!({ "text": refusal.to_string(), "refused": true, "why": why, "drafts": [] }).to_string()
+            }
         }
     }
 
@@ -164,6 +168,9 @@ impl Held {
         let mut list = Vec::new();
         for row in self.session.map() {
             let Item::Fold(fold, _) = row.item else { continue };
+            if !self.session.is_shown(fold.id) {
+                continue;
+            }
             let saved = row.original.saturating_sub(row.shown);
             let Some(lines) = Some(fold.id).filter(|_| saved > 0).and_then(|id| self.recover(id).ok()) else { continue };
             let key = format!("projection:{}", fold.id);
@@ -197,7 +204,7 @@ impl Held {
     fn row(&self, row: &Row<'_>) -> Value {
         let tokens = |weight: u64| self.session.tokens(usize::try_from(weight).unwrap_or(usize::MAX));
         let category = Category::ALL.iter().position(|category| *category == row.category);
-        let mut value = json!({ "category": category, "entries": row.entries, "shown": tokens(row.shown), "original": tokens(row.original) });
+        let mut value = json!({ "category": category, "entries": row.entries, "shown": tokens(row.shown), "original": tokens(row.original), "within": row.within });
         let more = match &row.item {
             Item::Fold(fold, is_pinned) => json!({
                 "fold": if fold.kind == FoldKind::Consolidated { "consolidated" } else { fold.kind.name() },

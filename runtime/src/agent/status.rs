@@ -73,7 +73,7 @@ pub fn status(session: &Session, asked: StatusPage) -> Result<String, Refusal> {
     let lines = match asked.detail {
         Detail::None => numbers(session),
         Detail::Tree => session.forest().iter().map(in_tree).collect(),
-        Detail::Folds => session.forest().iter().filter(|fold| fold.place == Place::Root).map(as_root).collect(),
+        Detail::Folds => session.forest().iter().filter(|fold| fold.place == Place::Open || session.is_shown(fold.id)).map(as_shown).collect(),
         Detail::Marks => marks(session),
     };
     let pages = pages(lines);
@@ -205,20 +205,25 @@ fn folds(forest: &[FoldView<'_>]) -> Vec<String> {
     lines
 }
 
-fn in_tree(fold: &FoldView<'_>) -> String {
-    let place = match fold.place {
+fn place(fold: &FoldView<'_>) -> String {
+    match fold.place {
         Place::Root => "root".to_owned(),
         Place::Open => "expanded".to_owned(),
         Place::Dissolved => "dissolved".to_owned(),
         Place::Within(parent) => format!("in {parent}"),
         Place::Closed => "closed".to_owned(),
-    };
-    format!("{} · depth {} · {place} · {} · {} · {}", fold.id, fold.depth, kind(fold.kind), count(fold.entries, "entry"), fold.gist)
+    }
 }
 
-fn as_root(fold: &FoldView<'_>) -> String {
+fn in_tree(fold: &FoldView<'_>) -> String {
+    format!("{} · depth {} · {} · {} · {} · {}", fold.id, fold.depth, place(fold), kind(fold.kind), count(fold.entries, "entry"), fold.gist)
+}
+
+/// A root needs no word for its place.
+fn as_shown(fold: &FoldView<'_>) -> String {
     let range = range(fold.first, fold.last);
-    format!("{} · depth {} · {} · {} · {range} · {}", fold.id, fold.depth, kind(fold.kind), count(fold.entries, "entry"), fold.gist)
+    let place = if fold.place == Place::Root { String::new() } else { format!("{} · ", place(fold)) };
+    format!("{} · depth {} · {place}{} · {} · {range} · {}", fold.id, fold.depth, kind(fold.kind), count(fold.entries, "entry"), fold.gist)
 }
 
 fn marks(session: &Session) -> Vec<String> {

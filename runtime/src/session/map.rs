@@ -64,6 +64,8 @@ pub struct Row<'a> {
     pub shown: u64,
     /// Weight of its originals.
     pub original: u64,
+    /// The innermost expanded fold that it is shown for; none of what no expansion shows.
+    pub within: Option<&'a str>,
 }
 
 /// What a row stands for.
@@ -139,7 +141,7 @@ impl Session {
     pub fn gauge(&self) -> Gauge {
         let mut gauge =
             Gauge { measured: self.occupancy.measured(), is_old: self.occupancy.waiting(), weights: [0; 6], folds: [0; 3], marks: 0, pinned: 0 };
-        for id in self.lattice.roots.values() {
+        for id in self.lattice.carriers.values() {
             let kind = self.lattice.folds[id].kind;
             gauge.weights[Category::of(kind) as usize] += self.weight_of_root(id);
             gauge.folds[Category::of(kind) as usize] += 1;
@@ -159,13 +161,25 @@ impl Session {
         gauge
     }
 
-    /// The window from its first entry to its last, folds as one row each. Walks the window.
+    /// The window from its first entry to its last, folds as one row each. An expanded fold has a row before what is shown of it, which takes nothing
+    /// itself. Walks the window and what is expanded.
     pub fn map(&self) -> Vec<Row<'_>> {
-        let (marked, folds) = (self.unit_marks(), self.views());
-        let carriers: BTreeMap<usize, &FoldId> = self.lattice.roots.values().map(|id| (self.lattice.folds[id].carrier.position(), id)).collect();
-        let mut rows = Vec::new();
-        let mut seen = BTreeSet::new();
+        let (marked, folds, carriers) = (self.unit_marks(), self.views(), &self.lattice.carriers);
+        let opened = self.opened_entries();
+        let inner: BTreeSet<usize> = carriers
+            .values()
+            .filter(|id| self.lattice.parents.contains_key(*id))
+            .flat_map(|id| self.lattice.hidden(&self.lattice.folds[id]))
+            .collect();
+        let (mut rows, mut seen, mut begun) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for at in self.context.in_context() {
+            let within = opened.get(&at).copied();
+            // The row of an expanded fold, and of those around it that are expanded too, comes before the first of what is shown of it.
+            let around =
+                within.into_iter().flat_map(|id| std::iter::once(id).chain(self.lattice.around(id).filter(|id| self.lattice.open.contains_key(*id))));
+            for id in around.collect::<Vec<_>>().into_iter().rev().filter(|id| begun.insert(*id)) {
+                rows.extend(folds.get(id.as_str()).map(|view| self.fold_row(view)));
+            }
             if let Some(id) = carriers.get(&at) {
                 rows.extend(folds.get(id.as_str()).map(|view| self.fold_row(view)));
             }
@@ -180,9 +194,13 @@ impl Session {
             let is_words = |unit: usize| self.context.units[unit].kind == UnitKind::User;
             let carries = || !unit.is_some_and(is_words) && entries.iter().any(|at| carriers.contains_key(at));
             let is_hidden = || carries() || entries.iter().all(|&at| self.context.state[at] == Shown::Gone);
-            let is_claimed = unit.is_some_and(|unit| self.lattice.claimed.contains(&unit) && !self.context.opened.contains(&unit)) && is_hidden();
+            // Of an expanded fold, the folds directly inside it hide theirs still.
+            let is_inner = || entries.iter().all(|at| inner.contains(at));
+            let is_shown = unit.is_some_and(|unit| self.context.opened.contains(&unit)) && !is_inner();
+            let is_claimed = unit.is_some_and(|unit| self.lattice.claimed.contains(&unit)) && !is_shown && is_hidden();
             if !is_claimed {
-                rows.push(self.unit_row(&entries, unit.and_then(|unit| marked.get(&unit).copied()), false));
+                let row = self.unit_row(&entries, unit.and_then(|unit| marked.get(&unit).copied()), false);
+                rows.push(Row { within: within.map(FoldId::as_str), ..row });
             }
         }
         rows
@@ -214,6 +232,18 @@ impl Session {
         }
         rows.sort_by_key(|(at, _)| *at);
         Some(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// The innermost expanded fold that each entry of one belongs to.
+    fn opened_entries(&self) -> BTreeMap<usize, &FoldId> {
+        let mut open: Vec<&FoldId> = self.lattice.open.keys().collect();
+        // From the outside in, so that the inner ones have the last word.
+        open.sort_by_key(|id| std::cmp::Reverse(self.lattice.folds[*id].depth));
+        let entries = |id: &FoldId| {
+            let units = self.lattice.claim(&self.lattice.folds[id], &self.context);
+            units.into_iter().flat_map(|unit| self.context.units[unit].entries.iter().copied()).collect::<Vec<_>>()
+        };
+        open.into_iter().flat_map(|id| entries(id).into_iter().map(move |at| (at, id))).collect()
     }
 
     fn views(&self) -> BTreeMap<&str, FoldView<'_>> {
@@ -253,13 +283,14 @@ impl Session {
 
     fn fold_row<'a>(&'a self, view: &FoldView<'a>) -> Row<'a> {
         let fold = &self.lattice.folds[view.id];
-        let is_root = self.lattice.roots.get(&fold.units.0) == Some(&fold.id);
+        let open = |id: &&FoldId| self.lattice.open.contains_key(*id);
         Row {
             item: Item::Fold(*view, self.lattice.pinned.contains(view.id)),
             category: Category::of(view.kind),
             entries: self.lattice.hidden(fold).into_iter().map(|at| self.context.entries[at].id()).collect(),
-            shown: if is_root { self.weight_of_root(&fold.id) } else { 0 },
+            shown: self.lattice.shown(view.id).map_or(0, |fold| self.weight_of_root(&fold.id)),
             original: self.context.weight(self.lattice.hidden(fold)),
+            within: self.lattice.around(&fold.id).find(open).map(FoldId::as_str),
         }
     }
 
@@ -277,6 +308,7 @@ impl Session {
             entries: entries.iter().map(|&at| self.context.entries[at].id()).collect(),
             shown: self.own_weight(entries),
             original: self.context.weight(entries.iter().copied()),
+            within: None,
         }
     }
 

@@ -65,6 +65,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How a block of reasoning names its signature; within a text the quotes would be escaped.
 const SIGNED: &str = "\"thinkingSignature\":\"";
+/// What stands there on the Chat Completions wire: the field that the reasoning came in, which signs nothing.
+const FIELDS: [&str; 4] = ["\"", "reasoning\"", "reasoning_content\"", "reasoning_text\""];
+
+/// Whether an answer holds reasoning that its provider signed.
+fn is_signed(line: &str) -> bool {
+    line.match_indices(SIGNED).any(|(at, _)| !FIELDS.iter().any(|field| line[at + SIGNED.len()..].starts_with(field)))
+}
 
 /// The runtime's view of one branch.
 #[derive(Clone, Debug)]
@@ -178,7 +185,7 @@ impl Session {
             Kind::Message(Role::Assistant(assistant)) if entry.is_good_answer() => {
                 self.occupancy.answered(&assistant.model, assistant.usage, size);
                 self.misses.answered(&assistant.model, assistant.usage);
-                if entry.line().contains(SIGNED) {
+                if is_signed(entry.line()) {
                     self.misses.signed(at);
                 }
                 self.appended(size);
@@ -689,7 +696,7 @@ impl Session {
 
     /// Bytes of the placeholders in the window.
     pub fn index_bytes(&self) -> u64 {
-        self.lattice.roots.values().map(|id| self.lattice.folds[id].placeholder).sum()
+        self.lattice.carriers.values().map(|id| self.lattice.folds[id].placeholder).sum()
     }
 
     /// The folds directly inside a fold, in branch order; `None` if there is no such fold.

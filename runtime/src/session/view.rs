@@ -95,6 +95,11 @@ impl Session {
         self.lattice.folds.get(fold).is_some_and(|fold| fold.brief.is_some())
     }
 
+    /// Whether the placeholder of a fold is in context: it is a root, or directly inside an expanded one.
+    pub fn is_shown(&self, fold: &str) -> bool {
+        self.lattice.shown(fold).is_some()
+    }
+
     /// All folds in transcript order, a fold before those it contains.
     pub fn forest(&self) -> Vec<FoldView<'_>> {
         let folds = &self.lattice.folds;
