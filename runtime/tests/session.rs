@@ -1,11 +1,12 @@
 //! What a host sees of a session: quiet below the band, one commit at it, originals back byte for byte.
 
+use fold_runtime::agent::{Action, act};
 use fold_runtime::config::Settings;
 use fold_runtime::fold::{FoldKind, FoldName};
 use fold_runtime::journal::{Digest, Entry};
 use fold_runtime::ports::{ObjectStore, StoreError};
 use fold_runtime::session::{
-    COMMIT_RECORD, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Saved, Session, Trigger,
+    COMMIT_RECORD, Category, Commit, DECISION, Decided, Decision, Deferral, Draft, Moment, OverFence, RecoverError, Saved, Session, Trigger,
 };
 use fold_runtime::window::{Size, projection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -671,4 +672,35 @@ fn other_settings_give_the_session_that_opening_the_branch_with_them_gives_and_l
     assert_eq!((session.band(), session.marks(), session.boundary(Moment::Asked)), (opened.band(), opened.marks(), opened.boundary(Moment::Asked)));
     assert!(session.configure(&other, 9_000).is_err_and(|why| why.contains("9000")));
     assert_eq!(session.band(), opened.band(), "what was refused changes nothing");
+}
+
+#[test]
+fn a_result_that_only_the_line_end_between_its_blocks_makes_long_enough_is_clipped() {
+    let clips = |second: usize| {
+        let call = r#"{"type":"message","id":"a","message":{"role":"assistant","stopReason":"toolUse","content":[{"type":"toolCall","id":"c","name":"read","arguments":{}}]}}"#;
+        let blocks = [1_000, second].map(|bytes| format!(r#"{{"type":"text","text":"{}"}}"#, "y".repeat(bytes))).join(",");
+        let result =
+            format!(r#"{{"type":"message","id":"r","message":{{"role":"toolResult","toolCallId":"c","toolName":"read","content":[{blocks}]}}}}"#);
+        let mut branch = endless(12, 8_000);
+        branch.splice(19..19, [call, &result].map(|line| Entry::parse(line).expect("an entry")));
+        // The commit stops before it comes to it.
+        let thresholds = r#""thresholds":{"maxTarget":0.8,"minTarget":0.7,"consolidateAfter":10,"minFoldChars":7900}"#;
+        let settings = Settings::parse(&format!(r#"{{"toolFoldThreshold":0.9,{thresholds}}}"#)).expect("settings");
+        let commit = commit(&Session::open(&branch, &settings, 30_000).expect("a session"));
+        commit.drafts.iter().filter(|draft| matches!(draft, Draft::ContextEdit { target, replacement: Some(_) } if target == "r")).count()
+    };
+    assert_eq!([clips(999), clips(998)], [1, 0]);
+}
+
+#[test]
+fn a_pinned_batch_of_which_a_compaction_kept_the_results_counts_with_what_it_shows() {
+    let mut branch = endless(6, 6_000);
+    let reply = act(&open(&branch), &Action::parse(r#"{"action":"pin","ids":["a3"]}"#).expect("a call"), None, 10_000).expect("pinned");
+    branch.extend(written(&reply.drafts));
+    branch.push(Entry::parse(r#"{"type":"compaction","id":"z","summary":"all","firstKeptEntryId":"r3","tokensBefore":9000}"#).expect("an entry"));
+    let session = open(&branch);
+    let gauge = session.gauge();
+    let rows: u64 = session.map().iter().filter(|row| row.category == Category::Pinned).map(|row| row.shown).sum();
+    assert_eq!((gauge.weights[Category::Pinned as usize], gauge.pinned), (rows, 1));
+    assert!(rows > 6_000);
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 /// Head and tail of a clipped result, in bytes, and what is worth clipping (fold law, clipping).
 const RESULT_CLIP: (usize, usize) = (400, 200);
-const CLIPPABLE: u64 = 2_000;
+const CLIPPABLE: usize = 2_000;
 /// Head and tail of a clipped user message, in bytes, and the good answers that must have followed it.
 const USER_CLIP: (usize, usize) = (2_000, 500);
 const USER_ANSWERS: usize = 8;
@@ -247,7 +247,9 @@ impl Work<'_> {
         let context = self.plan.context;
         let Kind::Message(Role::ToolResult { tool, .. }) = context.entries[at].kind() else { return false };
         let ripe = context.unit_of[at].is_some_and(|unit| context.units[unit].kind == UnitKind::Batch && !context.held.contains(&unit));
-        ripe && *tool != *OWN_TOOL && context.original[at].bytes >= CLIPPABLE
+        // No text is longer than the content it stands in.
+        let content = context.entries[at].content();
+        ripe && *tool != *OWN_TOOL && content.raw().len() >= CLIPPABLE && text_len(content) >= CLIPPABLE
     }
 
     /// User messages that are clipped because a person's words are above the limit: the heaviest first, long after they were read.

@@ -151,8 +151,9 @@ impl Session {
             gauge.weights[Category::Marked as usize] +=
                 self.weight_of(cut.units.iter().flat_map(|&unit| self.context.units[unit].entries.iter().copied()));
         }
-        for &first in self.context.pinned.iter().filter(|&&at| at >= self.context.kept_from()) {
-            let entries = self.entries_of(first);
+        for &first in &self.context.pinned {
+            // A compaction may have kept the results of a call and not the call.
+            let entries: Vec<usize> = self.entries_of(first).into_iter().filter(|&at| at >= self.context.kept_from()).collect();
             gauge.pinned += entries.len();
             gauge.weights[Category::Pinned as usize] += self.own_weight(&entries);
         }
