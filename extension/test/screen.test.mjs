@@ -155,7 +155,7 @@ describe("on a screen", { skip: hasTmux() ? false : "there is no tmux here", con
     await opened.shows(/commit at/);
     opened.type("/fold");
     opened.keys("Enter");
-    await opened.shows(/\d+ folds, \d+ to \d+ tokens/);
+    await opened.shows(/\d+ folds, [\d,]+ to [\d,]+ tokens/);
     assert.match(barOf(await opened.shows(/before the last change/)), /% before the last change · commit at 80% · \d+ Folds/);
     opened.close();
     assert.equal(records(pi.SessionManager.open(file)).length, before + 1);
@@ -170,7 +170,10 @@ describe("on a screen", { skip: hasTmux() ? false : "there is no tmux here", con
     for (const words of [/budget: 100000 tokens/, /folds: \d+: /, /at depth 2/, /pinned: 0 units/, /requests after a change/, /signed reasoning/, /second copies: all in/]) assert.match(status, words);
     opened.type("/fold-status tree");
     opened.keys("Enter");
-    await opened.shows(/pi-fold status · tree · page 1 of/);
+    await opened.shows(/pi-fold: (tree, page 1 of \d+\s+)?f_[0-9a-f]+ · depth/);
+    opened.type("/fold-status trees");
+    opened.keys("Enter");
+    await opened.shows(/\/fold-status takes nothing, or tree, folds, marks and a page/);
     opened.close();
   });
 
@@ -191,6 +194,10 @@ describe("on a screen", { skip: hasTmux() ? false : "there is no tmux here", con
     opened.type("0.9");
     opened.keys("Enter");
     await opened.shows(/thresholds need 0 < minTarget < maxTarget/);
+    // What was refused stands there to be put right.
+    await opened.shows(/enter takes it/);
+    opened.keys("Escape");
+    await opened.shows(/enter types a value/);
     assert.equal(JSON.parse(readFileSync(saved, "utf8")).thresholds.minTarget, 0.2, "nothing of it is saved");
     for (let row = 0; row < 8; row += 1) opened.keys("Down");
     await opened.shows(/→ palette.map/);

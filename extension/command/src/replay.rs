@@ -94,7 +94,7 @@ fn print(replayed: &[Replayed], budget: u64) -> Result<(), String> {
         let more = one.recording.notices.len().saturating_sub(NOTICES);
         let and_more = (more > 0).then(|| format!("… and {more} more; --json has them"));
         for notice in one.recording.notices.iter().take(NOTICES).chain(and_more.as_ref()) {
-            line(&format!("  {name}{notice}"))?;
+            wrapped(&format!("{name}{notice}"), WIDTH - 2).iter().try_for_each(|text| line(&format!("  {text}")))?;
         }
     }
     for text in table::arms_in_short(&saving::sums(replayed).arms).lines() {
