@@ -287,6 +287,8 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
         WireRole::Assistant => !matches!(stop, Some(StopReason::Error | StopReason::Aborted)) && (read.visible || !read.calls.is_empty()),
         WireRole::Tool => true,
     };
+    // What is given its own content back is as the host has it, whatever a tool wrote there.
+    let edited = edited.filter(|content| *content != source.content().raw());
     let blank = !read.visible && read.images == 0 && read.calls.is_empty();
     let broken = |text: &Text| std::str::from_utf8(text.as_bytes()).is_err();
     Facts {
@@ -300,8 +302,7 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
         stop,
         bytes: read.bytes,
         images: read.images,
-        // What is given its own content back is as the host has it.
-        edited: edited.is_some_and(|content| content != source.content().raw()),
+        edited: edited.is_some(),
         placeholder: edited.is_some_and(|content| content.contains(MARKER) && !content.contains(CLIPPED)),
         blank,
     }
