@@ -96,6 +96,39 @@ pub struct Link {
     pub hash: u64,
     /// True tokens up to here.
     pub tokens: u64,
+    /// Content blocks up to here.
+    pub blocks: u32,
+    /// Whose message ends here; what precedes the messages counts as the system's.
+    pub role: WireRole,
+    /// Whether that message holds a placeholder.
+    pub placeholder: bool,
+}
+
+/// A message as a chain takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Names what leaves.
+    pub wire: u64,
+    /// Its true tokens.
+    pub tokens: u64,
+    /// Its content blocks.
+    pub blocks: u32,
+    /// Whose it is.
+    pub role: WireRole,
+    /// Whether it holds a placeholder.
+    pub placeholder: bool,
+}
+
+impl Piece {
+    /// A message of the window: the reasoning and the text of an answer are one block each, its calls and images one more for each.
+    fn of(shown: &Shown) -> Self {
+        let facts = &shown.facts;
+        let one = |bytes: u64| u32::from(bytes > 0);
+        let more = u32::try_from(facts.calls.len() as u64 + facts.images).unwrap_or(u32::MAX);
+        let blocks = (one(facts.bytes.thinking) + one(facts.bytes.text)).saturating_add(more).max(1);
+        let blocks = if facts.wire == WireRole::Tool { 1 } else { blocks };
+        Piece { wire: shown.wire, tokens: shown.tokens, blocks, role: facts.wire, placeholder: facts.placeholder }
+    }
 }
 
 /// A request as its prefixes, kept from one request of a session to the next.
@@ -118,13 +151,26 @@ struct Start {
 impl Chain {
     /// A request without messages: `name` stands for what precedes them (model, system prompt, tools), of `overhead` tokens.
     pub fn new(name: &str, overhead: u64) -> Self {
-        Chain { links: vec![Link { hash: hash(0, name.as_bytes()), tokens: overhead }], starts: Vec::new() }
+        let first = Link { hash: hash(0, name.as_bytes()), tokens: overhead, blocks: 1, role: WireRole::System, placeholder: false };
+        Chain { links: vec![first], starts: Vec::new() }
     }
 
-    /// Appends one message of so many tokens.
+    /// Appends one message of a person's, of so many tokens.
     pub fn push(&mut self, wire: u64, tokens: u64) {
+        self.append(Piece { wire, tokens, blocks: 1, role: WireRole::User, placeholder: false });
+    }
+
+    /// Appends one message.
+    pub fn append(&mut self, piece: Piece) {
         let last = self.links.last().expect("a chain begins with what precedes the messages");
-        self.links.push(Link { hash: mix(last.hash, wire), tokens: last.tokens + tokens });
+        let Piece { wire, tokens, blocks, role, placeholder } = piece;
+        self.links.push(Link {
+            hash: mix(last.hash, wire),
+            tokens: last.tokens + tokens,
+            blocks: last.blocks.saturating_add(blocks),
+            role,
+            placeholder,
+        });
     }
 
     /// Makes this the chain of `window`, which agrees with the window of the last call before index `from`. Costs what follows `from`.
@@ -148,8 +194,11 @@ impl Chain {
 
     fn item(&mut self, item: Item<'_>, model: &TokenModel) {
         match item {
-            Item::Message(_, shown) => self.push(shown.wire, shown.tokens),
-            Item::Synthetic(_, call) => self.push(mix(hash(0, NO_RESULT.as_bytes()), hash(0, call.id.as_bytes())), model.synthetic()),
+            Item::Message(_, shown) => self.append(Piece::of(shown)),
+            Item::Synthetic(_, call) => {
+                let wire = mix(hash(0, NO_RESULT.as_bytes()), hash(0, call.id.as_bytes()));
+                self.append(Piece { wire, tokens: model.synthetic(), blocks: 1, role: WireRole::Tool, placeholder: false });
+            }
         }
     }
 

@@ -1,10 +1,11 @@
-//! What a provider's prefix cache would read: OpenAI's, up to GPT-5.4 and on the Chat wire.
+//! The longest prefix two requests share, in steps: OpenAI's cache up to GPT-5.5. Writing costs nothing.
 //!
 //! It reads the longest common prefix of the request and anything it holds, in steps of 128 tokens and not below 1,024. What a request
 //! wrote can be read from the first byte of its answer on; it is forgotten when nothing has read it for its lifetime, counted from the start of
 //! the request that last did. Two requests are compared message by message, so a message that changed is read up to its beginning: at
 //! most that message less than a real cache, which compares tokens.
 
+use super::{Cache, Served};
 use crate::wire::{Chain, Link};
 use fold_runtime::ports::PrefixCache;
 
@@ -25,6 +26,9 @@ impl Rules {
 
     /// With a retention of 24 hours, of which 30 minutes are typical.
     pub const EXTENDED: Rules = Rules { step: 128, minimum: 1_024, idle_ms: 30 * 60 * 1_000 };
+
+    /// GPT-5.5: a breakpoint every 2,048 tokens, a retention of 24 hours only.
+    pub const GPT_5_5: Rules = Rules { step: 2_048, ..Rules::EXTENDED };
 
     fn readable(&self, prefix: u64) -> u64 {
         if prefix < self.minimum { 0 } else { prefix - prefix % self.step }
@@ -105,6 +109,12 @@ impl OpenAiCache {
     }
 }
 
+impl Cache for OpenAiCache {
+    fn serve(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> Served {
+        Served { read: self.request(chain, now_ms, answer_at_ms), written: 0 }
+    }
+}
+
 impl PrefixCache for OpenAiCache {
     fn forecast(&self, prefix: u64, now_ms: u64) -> u64 {
         self.forecast_links(&self.last, prefix, now_ms)
@@ -127,16 +137,8 @@ fn common_prefix(one: &[Link], other: &[Link]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::chain;
     use super::*;
-
-    /// A request of an overhead of ten tokens and messages of (name, tokens).
-    fn chain(messages: &[(u64, u64)]) -> Chain {
-        let mut chain = Chain::new("model", 10);
-        for (wire, tokens) in messages {
-            chain.push(*wire, *tokens);
-        }
-        chain
-    }
 
     fn cache() -> OpenAiCache {
         OpenAiCache::new(Rules::IN_MEMORY)
