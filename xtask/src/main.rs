@@ -1,6 +1,7 @@
 //! The commands of this project. This file only dispatches.
 
 mod bench;
+mod campaign;
 mod conform;
 mod extension;
 mod inspect;
@@ -42,6 +43,8 @@ enum Command {
     Conform(conform::Command),
     /// Recorded sessions through every arm: what folding would have saved, with the invariants on.
     Replay(replay::Arguments),
+    /// The 64-stage assignment through the arms, before every cache and price that is modelled.
+    Campaign(campaign::Arguments),
     /// Published ledgers billed again: what our prices make of their totals, and whether that is what was paid.
     Ledger(ledger::Arguments),
     /// What a model sees of a session file, and what it weighs.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => sim::trace_one(&arguments),
         Command::Inspect { files, json } => inspect::run(&files, json.as_deref()).map(|()| true),
+        Command::Campaign(arguments) => campaign::run(&arguments),
         Command::Ledger(arguments) => ledger::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
     };

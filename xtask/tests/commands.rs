@@ -180,6 +180,28 @@ fn a_ledger_is_billed_again_and_exits_42_where_the_bill_is_another_one() {
     assert!(screen(&xtask(&folder, &["ledger", "ledger.json", "--model", "nobody"])).contains("there are some of gpt-5.4"));
 }
 
+#[test]
+fn a_campaign_is_billed_before_every_cache_and_no_cache_reads_more_than_was_sent() {
+    let folder = folder("campaign");
+    let output = xtask(&folder, &["campaign", "--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", screen(&output));
+    let report = json(&folder, "out.json");
+    let arms = report["arms"].as_array().expect("arms");
+    let caches = |arm: &str| arms.iter().find(|of| of["arm"] == arm).expect("the arm")["caches"].as_array().expect("caches").clone();
+    let prompt = |of: &Value| ["read", "written", "fresh"].iter().map(|part| of[part].as_u64().expect("tokens")).sum::<u64>();
+    for arm in ["fold", "native"] {
+        let all = caches(arm);
+        assert!(all.len() == 9 && all.iter().all(|of| prompt(of) == prompt(&all[0])), "each cache is asked for the same tokens");
+        // Larger steps read less, a token at a time most.
+        let read = |cache: &str| all.iter().find(|of| of["cache"] == cache).expect("a cache")["read"].as_u64();
+        assert!(read("steps of 2,048") < read("steps of 128") && read("steps of 128") < read("radix"));
+        assert!(read("markers, 5 minutes") <= read("markers, the spare one behind the folds"));
+    }
+    // What is written stays, so that the third marker pays for itself only where there are folds.
+    let dollars = |arm: &str| caches(arm).iter().map(|of| of["nano_dollars"].as_u64()).collect::<Vec<_>>();
+    assert!(dollars("fold").iter().zip(dollars("native")).filter(|(fold, native)| fold.is_some() && **fold < *native).count() >= 6);
+}
+
 /// Where the published extracts are beside the project: every bill in them is the one that our prices make.
 #[test]
 fn the_published_ledgers_reproduce() {

@@ -1,7 +1,9 @@
 //! Blocks of tokens in a memory of so many blocks: those that were used least recently go first, of one request the last ones first. With blocks of
-//! 16 tokens this is vLLM's automatic prefix cache, with blocks of one token SGLang's radix tree. Nothing is billed; nothing grows old.
+//! 16 tokens this is vLLM's automatic prefix cache, with blocks of one token SGLang's radix tree. What the model generated stays in the memory too, so that the
+//! next request reads the answer to the one before. Nothing is billed; nothing grows old.
 
 use super::{Cache, Served};
+use crate::shown::WireRole;
 use crate::wire::{Chain, Link};
 use std::collections::BTreeMap;
 
@@ -38,6 +40,8 @@ struct Blocks {
     last_used: u64,
     depth: usize,
     visible_ms: u64,
+    /// Whether a request ended here, and its answer is held too.
+    answered: bool,
 }
 
 impl Paged {
@@ -67,17 +71,19 @@ impl Cache for Paged {
     fn serve(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> Served {
         let links = chain.links();
         self.clock += 1;
-        let known = |link: &&Link| self.held.get(&link.hash).is_some_and(|blocks| blocks.visible_ms <= now_ms);
-        let shared = links.iter().take_while(known).count();
+        let held = |link: &Link| self.held.get(&link.hash).filter(|blocks| blocks.visible_ms <= now_ms);
+        let answered = |at: usize| links[at].role == WireRole::Assistant && at > 0 && held(&links[at - 1]).is_some_and(|blocks| blocks.answered);
+        let shared = (0..links.len()).take_while(|&at| held(&links[at]).is_some() || answered(at)).count();
         let tokens = shared.checked_sub(1).map_or(0, |last| links[last].tokens);
         // The last token of a prompt is always computed: its output is what is asked for.
         let most = chain.tokens().saturating_sub(1);
         let read = tokens.min(most) / self.rules.block * self.rules.block;
         for (depth, link) in links.iter().enumerate() {
             let count = self.blocks(links, depth);
-            let fresh = Blocks { count, last_used: self.clock, depth, visible_ms: answer_at_ms.max(now_ms) };
+            let ends = depth + 1 == links.len();
+            let fresh = Blocks { count, last_used: self.clock, depth, visible_ms: answer_at_ms.max(now_ms), answered: ends };
             match self.held.get_mut(&link.hash) {
-                Some(blocks) => blocks.last_used = self.clock,
+                Some(blocks) => (blocks.last_used, blocks.answered) = (self.clock, blocks.answered || ends),
                 None => {
                     self.held.insert(link.hash, fresh);
                     self.used += count;
@@ -91,7 +97,7 @@ impl Cache for Paged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::chain;
+    use super::super::tests::{chain, talk};
     use super::*;
 
     #[test]
@@ -104,6 +110,15 @@ mod tests {
         let request = chain(&[(1, 995)]);
         sglang.serve(&request, 0, 1);
         assert_eq!(sglang.serve(&request, 1, 2).read, 1_004);
+    }
+
+    #[test]
+    fn the_answer_to_the_request_before_is_read_and_another_one_is_not() {
+        let mut cache = Paged::new(Rules::SGLANG);
+        let request = [(1, 'u', 990, 1)];
+        cache.serve(&talk(&request), 0, 1);
+        assert_eq!(cache.serve(&talk(&[request[0], (2, 'a', 500, 1), (3, 'u', 10, 1)]), 1, 2).read, 1_500);
+        assert_eq!(cache.serve(&talk(&[request[0], (9, 'u', 500, 1), (2, 'a', 500, 1), (3, 'u', 10, 1)]), 2, 3).read, 1_000);
     }
 
     #[test]

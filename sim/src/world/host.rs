@@ -203,7 +203,11 @@ impl World<'_> {
             return Ok(());
         }
         self.summarized += read;
-        self.bill(Used { fresh: read, cached: 0, written: 0, output: written });
+        let used = Used { fresh: read, cached: 0, written: 0, output: written };
+        if let Some(meters) = &mut self.meters {
+            meters.beside(used);
+        }
+        self.bill(used);
         self.report.totals.requests -= 1;
         self.probes.when("compaction of a folded session", !by_itself && self.report.commits > 0);
         self.reported = None;

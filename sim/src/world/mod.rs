@@ -15,6 +15,7 @@
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
 
+use crate::meters::Meters;
 use crate::replay::Recording;
 use crate::report::{Report, Run, Violation};
 use crate::sabotage::{Sabotage, Saboteur};
@@ -135,6 +136,18 @@ pub fn record(plan: &Plan, arm: Arm) -> Result<Vec<Sent>, String> {
     Ok(world.recorder.take().map_or_else(Vec::new, |recorder| recorder.sent))
 }
 
+/// Runs a plan through an arm, before every provider that is modelled at once.
+///
+/// # Errors
+/// A sentence when the plan cannot be run at all.
+pub fn metered(plan: &Plan, arm: Arm) -> Result<(Run, Meters), String> {
+    let mut world = World::new(plan, arm, Options::default())?;
+    world.meters = Some(Meters::all());
+    let outcome = world.play();
+    let meters = world.meters.take().unwrap_or_else(Meters::all);
+    Ok((world.finish(outcome), meters))
+}
+
 /// Re-issues a recorded conversation through an arm; a `busy` agent tends its window on the way.
 ///
 /// # Errors
@@ -234,6 +247,7 @@ struct World<'p> {
     report: Report,
     saboteur: Option<Saboteur>,
     recorder: Option<Recorder>,
+    meters: Option<Meters>,
     trace: Sha256,
     keeps_steps: bool,
     steps: Vec<Step>,
@@ -313,6 +327,7 @@ impl<'p> World<'p> {
             report: Report::default(),
             saboteur: options.sabotage.map(Saboteur::new),
             recorder: None,
+            meters: None,
             trace: Sha256::new(),
             keeps_steps: options.trace,
             steps: Vec::new(),

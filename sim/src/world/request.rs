@@ -165,6 +165,9 @@ impl World<'_> {
         let tokens = self.chain.tokens();
         self.within_the_fence(tokens)?;
         let read = if self.refuses() || tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
+        if let Some(meters) = &mut self.meters {
+            meters.request(&self.chain, self.now, self.now + 700);
+        }
         self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
         self.last_read = (read, tokens - read.min(tokens));
         Ok((tokens, read))
@@ -349,6 +352,9 @@ impl World<'_> {
         self.aborted = answer.stop == Stop::Aborted;
         let output = if failed { 0 } else { spoken(answer) * 1_000 / self.density() };
         let used = Used { fresh: prompt - read, cached: read, written: 0, output };
+        if let Some(meters) = &mut self.meters {
+            meters.answered(prompt, output);
+        }
         self.bill(used);
         let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
         // What an empty answer cost is no measurement: the host does not send it again.

@@ -1,0 +1,97 @@
+//! The same requests before several providers: what each one's cache would have read and written of them, and what that would have cost.
+//!
+//! A session takes the same course whoever caches it, as far as its window goes: so one run is enough for all of them. Every provider is taken to count
+//! tokens as the simulated one does; what differs is the rule of its cache and its price.
+
+use fold_models::cache::ends::MessageEnds;
+use fold_models::cache::markers::Markers;
+use fold_models::cache::paged::Paged;
+use fold_models::cache::prefix::OpenAiCache;
+use fold_models::cache::units::Units;
+use fold_models::cache::{Cache, Served, ends, markers, paged, prefix, units};
+use fold_models::price::{Prices, Rates, Row, Totals, Used};
+use fold_models::wire::Chain;
+
+/// One provider's cache and price.
+#[derive(Debug)]
+pub struct Meter {
+    /// The geometry, in words.
+    pub cache: &'static str,
+    /// The model whose price is taken; nothing where whoever runs the model pays for the machine.
+    pub price: Option<Row>,
+    /// What was used and what it cost; without a price no dollars.
+    pub totals: Totals,
+    rule: Box<dyn Cache>,
+    served: Served,
+}
+
+/// Every provider that is modelled.
+#[derive(Debug)]
+pub struct Meters(Vec<Meter>);
+
+/// The day of the prices: the newest rows of the table.
+const DAY: &str = "9999-12-31";
+
+impl Meters {
+    /// All of them, with nothing in their caches.
+    ///
+    /// # Panics
+    /// If the bundled prices lack one of their models.
+    pub fn all() -> Self {
+        let prices = Prices::bundled();
+        let row = |model: &str| {
+            let found =
+                prices.rows().iter().filter(|row| row.model == model && row.date.as_str() <= DAY).max_by(|one, other| one.date.cmp(&other.date));
+            found.cloned().unwrap_or_else(|| panic!("the price table has no {model}"))
+        };
+        // An hour's life costs twice the input to write (the provider's page of prices, 2026-11).
+        let mut hour = row("claude-opus-4-8");
+        hour.rates = Rates { written: 2 * hour.rates.input, ..hour.rates };
+        let meter = |cache, price, rule: Box<dyn Cache>| Meter { cache, price, totals: Totals::default(), rule, served: Served::default() };
+        Meters(vec![
+            meter("steps of 128", Some(row("gpt-5.4")), Box::new(OpenAiCache::new(prefix::Rules::IN_MEMORY))),
+            meter("steps of 2,048", Some(row("gpt-5.5")), Box::new(OpenAiCache::new(prefix::Rules::GPT_5_5))),
+            meter("message ends", Some(row("gpt-5.6-sol")), Box::new(MessageEnds::new(ends::Rules::GPT_5_6))),
+            meter("markers, 5 minutes", Some(row("claude-opus-4-8")), Box::new(Markers::new(markers::Rules::FIVE_MINUTES))),
+            meter("markers, an hour", Some(hour), Box::new(Markers::new(markers::Rules::ONE_HOUR))),
+            meter("markers, the spare one behind the folds", Some(row("claude-opus-4-8")), Box::new(Markers::new(markers::Rules::SPARE_MARKER))),
+            meter("whole units", Some(row("deepseek-flash")), Box::new(Units::new(units::Rules::DEEPSEEK))),
+            meter("blocks of 16", None, Box::new(Paged::new(paged::Rules::VLLM))),
+            meter("radix", None, Box::new(Paged::new(paged::Rules::SGLANG))),
+        ])
+    }
+
+    /// Each of them, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = &Meter> {
+        self.0.iter()
+    }
+
+    /// A request leaves.
+    pub(crate) fn request(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) {
+        for meter in &mut self.0 {
+            meter.served = meter.rule.serve(chain, now_ms, answer_at_ms);
+        }
+    }
+
+    /// The request that left last, of so many tokens, was answered with so many.
+    pub(crate) fn answered(&mut self, prompt: u64, output: u64) {
+        for meter in &mut self.0 {
+            let Served { read, written } = meter.served;
+            meter.add(Used { fresh: prompt - read - written, cached: read, written, output });
+        }
+    }
+
+    /// A request beside the session's, a summarizer's, which no cache knows.
+    pub(crate) fn beside(&mut self, used: Used) {
+        for meter in &mut self.0 {
+            meter.add(used);
+        }
+    }
+}
+
+impl Meter {
+    fn add(&mut self, used: Used) {
+        let cost = self.price.as_ref().map_or_else(Default::default, |row| row.cost(used));
+        self.totals.add(used, cost);
+    }
+}
