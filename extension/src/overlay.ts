@@ -16,6 +16,9 @@ function showing(message: AgentMessage, content: unknown): AgentMessage {
   return { ...message, content: shown } as AgentMessage;
 }
 
+/** A message of a request, and the entry it comes from where that is known. */
+type Shown = { message: AgentMessage; source: string | undefined };
+
 /**
  * The messages of a request with promised contents in their places, the entry each comes from where that is known, and the targets for which
  * there is no place.
@@ -32,7 +35,6 @@ export function layOver(
   const unmatched = new Set(wanted.keys());
   // The n-th message with a key stands for the n-th entry with it; what is shown again, before which entry.
   const places = new Map<string, SessionEntry[]>();
-  type Shown = { message: AgentMessage; source: string | undefined };
   const again = new Map<string, Shown[]>();
   let waiting: Shown[] = [];
   for (const { sourceEntry, messages: shown } of manager.buildSessionProjection().entries) {
@@ -74,5 +76,24 @@ export function layOver(
     if (content !== null) out.push({ message: showing(message, content), source: entry.id });
   }
   out.push(...waiting);
-  return { messages: out.map(({ message }) => message), sources: out.map(({ source }) => source), unmatched: [...unmatched] };
+  const laid = unmatched.size > 0 ? paired(messages, out) : out;
+  return { messages: laid.map(({ message }) => message), sources: laid.map(({ source }) => source), unmatched: [...unmatched] };
+}
+
+const callsOf = (message: AgentMessage): string[] =>
+  message.role === "assistant" ? message.content.flatMap((block) => (block.type === "toolCall" ? [block.id] : [])) : [];
+const answered = (message: AgentMessage): string[] => (message.role === "toolResult" ? [message.toolCallId] : []);
+
+/**
+ * What is promised of a batch is done to all of it or, where a part was not found because another extension changed it, the rest of it goes too: no
+ * provider takes a call without its result.
+ */
+function paired(before: readonly AgentMessage[], laid: readonly Shown[]): Shown[] {
+  const [had, gave] = [new Set(before.flatMap(callsOf)), new Set(before.flatMap(answered))];
+  const [has, gives] = [new Set(laid.flatMap(({ message }) => callsOf(message))), new Set(laid.flatMap(({ message }) => answered(message)))];
+  return laid.filter(({ message }) => {
+    const calls = callsOf(message);
+    const isTorn = calls.length > 0 && calls.every((id) => gave.has(id) && !gives.has(id));
+    return !isTorn && !answered(message).some((id) => had.has(id) && !has.has(id));
+  });
 }

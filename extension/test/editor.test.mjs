@@ -5,8 +5,9 @@ import { test } from "node:test";
 import { Editor, READ_BYTES } from "../dist/editor.js";
 import { Folding } from "../dist/folding.js";
 import { load } from "../dist/native.js";
+import { layOver } from "../dist/overlay.js";
 import { written } from "../dist/words.js";
-import { answers, folder, open, steps } from "./world.mjs";
+import { answers, folder, open, steps, unpaired } from "./world.mjs";
 
 const theme = { fg: (_, text) => text, bold: (text) => text };
 const paint = { shades: Array(6).fill(""), deeper: Array(6).fill(""), muted: (text) => text, error: (text) => text };
@@ -165,5 +166,21 @@ test("a line of ten million characters is read and seen in parts that are drawn 
   const lines = await screen.press("s");
   assert.match(lines[0], /characters 0 to 64,000 of 10,000,000/, row.id);
   assert.match((await screen.press("n"))[0], /characters 64,000 to 128,000/);
+  world.session.dispose();
+});
+
+test("a batch of which another extension changed a half is hidden whole, whichever half it is", async () => {
+  const { folding, world, ctx } = await folded(60);
+  const call = (await folding.map(undefined, ctx)).find((row) => row.fold === undefined && row.entries.length === 2);
+  const overlay = call.entries.map((id) => [id, null]);
+  const messages = world.sessionManager.buildSessionProjection().messages;
+  const [answer, result] = call.entries.map((id) => world.sessionManager.getEntry(id).message);
+  for (const changed of [answer, result]) {
+    const given = messages.map((message) => (message.role === changed.role && message.timestamp === changed.timestamp ? { ...message, timestamp: 1 } : message));
+    const laid = layOver(given, overlay, world.sessionManager);
+    assert.equal(laid.unmatched.length, 1);
+    assert.deepEqual(unpaired(laid.messages), []);
+    assert.equal(laid.messages.length, messages.length - 2);
+  }
   world.session.dispose();
 });
