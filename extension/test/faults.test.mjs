@@ -199,20 +199,26 @@ test("a file-size limit that the session meets in the middle of a commit: the ne
   assert.deepEqual([made.mock.refused, rewrites(made.mock, made.mock.requests)], [[], 1]);
 });
 
-test("where the disk is nearly full neither the fence nor /fold nor a call of the tool appends a record; each says why", async (context) => {
+/** A folder on a disk that has so many megabytes left, and what a person is told. */
+function onDisk(context, free) {
   const { statfs } = fs;
-  fs.statfs = async (path) => ({ ...(await statfs(path)), bavail: 1, bsize: 1_024 });
+  fs.statfs = async (path) => ({ ...(await statfs(path)), bavail: free(), bsize: 1_024 * 1_024 });
   const words = [];
   const { write } = process.stderr;
   process.stderr.write = (text) => words.push(String(text));
   syncBuiltinESMExports();
+  const path = within.folder();
   context.after(() => {
     fs.statfs = statfs;
     process.stderr.write = write;
     syncBuiltinESMExports();
+    rmSync(path, { recursive: true, force: true });
   });
-  const path = within.folder();
-  context.after(() => rmSync(path, { recursive: true, force: true }));
+  return { path, words };
+}
+
+test("where the disk is nearly full neither the fence nor /fold nor a call of the tool appends a record; each says why", async (context) => {
+  const { path, words } = onDisk(context, () => 0);
   const made = await within.open(path);
   const list = within.steps(70);
   const result = ({ message }) => message?.role === "toolResult";
@@ -235,20 +241,8 @@ test("where the disk is nearly full neither the fence nor /fold nor a call of th
 });
 
 test("where the disk is nearly full no boundary folds, which is told once; with room again folding begins", async (context) => {
-  const { statfs } = fs;
   let free = 15;
-  fs.statfs = async (path) => ({ ...(await statfs(path)), bavail: free--, bsize: 1_024 * 1_024 });
-  const words = [];
-  const { write } = process.stderr;
-  process.stderr.write = (text) => words.push(String(text));
-  syncBuiltinESMExports();
-  context.after(() => {
-    fs.statfs = statfs;
-    process.stderr.write = write;
-    syncBuiltinESMExports();
-  });
-  const path = within.folder();
-  context.after(() => rmSync(path, { recursive: true, force: true }));
+  const { path, words } = onDisk(context, () => free--);
   // The band is reached at the fifty-third request and the fence a few later; in between there is room again.
   const made = await within.open(path);
   const list = within.steps(60);
