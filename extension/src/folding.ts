@@ -33,8 +33,12 @@ const PI_RESERVE = 16_384;
 const RECORDS = ["expand", "refold", "reboundary"];
 /** What a person is told where no session is folded. */
 export const NONE = "nothing is folded in this session now";
+/** A while in which Pi draws a session that was opened, in milliseconds. */
+const AFTERWARDS = 300;
 /** What takes longer than this, in milliseconds, is told while it lasts. */
 const LONG = 300;
+
+type Notice = [words: string, level: "info" | "warning" | "error"];
 
 export class Folding {
   /** The row above the footer. */
@@ -67,6 +71,8 @@ export class Folding {
   #refused: string | undefined;
   /** Whether this Pi cannot do what folding needs. */
   #off = false;
+  /** What is told when the session is open. */
+  #held: Notice[] | undefined;
   /** What a person was told: nothing is told twice in a row. */
   #told = new Set<string>();
 
@@ -91,7 +97,15 @@ export class Folding {
     this.screen.show(ctx);
     return this.#inLine(ctx, async () => {
       [this.#phase, this.#later, this.#asked] = [undefined, [], false];
-      await this.#open(ctx);
+      // Pi writes a session's history when it has been opened: what is told before scrolls away with it.
+      const held: Notice[] | undefined = ctx.mode === "tui" ? [] : undefined;
+      this.#held = held;
+      try {
+        await this.#open(ctx);
+      } finally {
+        this.#held = undefined;
+        if (held && held.length > 0) setTimeout(() => held.forEach(([words, level]) => this.#tell(ctx, words, level)), AFTERWARDS);
+      }
     }).then(() => undefined);
   }
 
@@ -475,6 +489,10 @@ export class Folding {
   /** What goes on is told once. Where the session was replaced meanwhile there is nobody to tell. */
   #tell(ctx: ExtensionContext, words: string, level: "info" | "warning" | "error"): void {
     if (this.#told.has(words)) return;
+    if (this.#held) {
+      this.#held.push([words, level]);
+      return;
+    }
     try {
       say(ctx, words, level);
       this.#told.add(words);

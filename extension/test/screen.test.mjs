@@ -212,6 +212,17 @@ describe("on a screen", { skip: hasTmux() ? false : "there is no tmux here", con
     assert.equal(JSON.parse(readFileSync(saved, "utf8")).palette.map, "viridis");
   });
 
+  test("what is told when a long session is opened is on the screen when it is", async () => {
+    const { path, file } = await folded(60);
+    mkdirSync(join(path, "config/pi-fold"), { recursive: true });
+    writeFileSync(join(path, "config/pi-fold/settings.json"), '{"preCommitNotice": 7}');
+    const opened = show(path, { session: file, columns: 160, rows: 30 });
+    await opened.shows(/commit at/);
+    await new Promise((done) => setTimeout(done, 1_000));
+    assert.match(opened.text(), /settings\.json, line 1: preCommitNotice/);
+    opened.close();
+  });
+
   test("a settings file that is refused is told by line, left as it is, and not saved over", async () => {
     const path = folder();
     modelsFile(join(path, "agent"));
