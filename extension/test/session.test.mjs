@@ -272,6 +272,8 @@ test("where Pi's own threshold lies below the band, a person is told once which 
     const world = await open(folder(), { window, ui });
     answers(world, steps(3));
     await world.session.prompt("go");
+    // It is told when Pi has drawn the session that was opened.
+    await new Promise((done) => setTimeout(done, 500));
     assert.equal(told.filter((words) => words.includes("compaction.reserveTokens")).length, times, `${window}: ${told}`);
     world.session.dispose();
   }
