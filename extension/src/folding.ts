@@ -376,11 +376,6 @@ export class Folding {
 
   async #open(ctx: ExtensionContext): Promise<void> {
     if (this.#off) return;
-    // In a process of its own memory is the file; later it need not be.
-    const file = ctx.sessionManager.getSessionFile();
-    const isKnown = this.#read === file && file !== undefined;
-    const branch = isKnown ? asWritten(ctx.sessionManager.getBranch(), file) : ctx.sessionManager.getBranch();
-    this.#read = file;
     const { text, refused } = await readSettings(this.#native, this.#given);
     for (const why of refused) this.#tell(ctx, `${why}. The options in force are the defaults`, "warning");
     this.#settings = text;
@@ -390,6 +385,11 @@ export class Folding {
     [this.#proposed, this.#dropped, this.#refused] = [undefined, false, undefined];
     // Without a model there is no budget; the first one that is chosen opens the session.
     if (this.#window === 0) return;
+    // In a process of its own memory is the file; later it need not be.
+    const file = ctx.sessionManager.getSessionFile();
+    const isKnown = this.#read === file && file !== undefined;
+    const branch = isKnown ? asWritten(ctx.sessionManager.getBranch(), file) : ctx.sessionManager.getBranch();
+    this.#read = file;
     const store = file ? join(dirname(file), "pi-fold.sqlite") : null;
     this.#leaf = ctx.sessionManager.getLeafId();
     const entries = branch.length.toLocaleString("en-US");

@@ -203,6 +203,11 @@ impl Prices {
         self.0.iter().filter(of_model).max_by(|one, other| one.date.cmp(&other.date))
     }
 
+    /// The newest row of a model, whoever bills it over whichever wire.
+    pub fn newest(&self, model: &str) -> Option<&Row> {
+        self.0.iter().filter(|row| row.model == model).max_by(|one, other| one.date.cmp(&other.date))
+    }
+
     /// Its rows.
     pub fn rows(&self) -> &[Row] {
         &self.0

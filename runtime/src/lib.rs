@@ -9,7 +9,7 @@
 //! | [`window`] | what the model sees of a branch (Pi's projection), and what it weighs |
 //! | [`fold`] | units, cuts, the commit that folds them, and the words that stand where originals were |
 //! | [`session`] | the runtime's view of one branch: observe entries, decide at a boundary, give originals back, tell how it stands |
-//! | [`agent`] | the tool an agent has: peek at originals, expand folds, read the status, decide what is folded how; what it refuses, and why |
+//! | [`agent`] | the tool an agent has: peek at originals, expand folds, read the status, decide what is folded how; what it refuses, and why; originals as a person reads them |
 //! | [`ports`] | the abstract world: clock, provider, prefix cache, object store |
 //! | [`config`] | the seven options: validated whole, or refused by name |
 

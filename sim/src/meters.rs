@@ -29,9 +29,6 @@ pub struct Meter {
 #[derive(Debug)]
 pub struct Meters(Vec<Meter>);
 
-/// The day of the prices: the newest rows of the table.
-const DAY: &str = "9999-12-31";
-
 impl Meters {
     /// All of them, with nothing in their caches.
     ///
@@ -39,11 +36,7 @@ impl Meters {
     /// If the bundled prices lack one of their models.
     pub fn all() -> Self {
         let prices = Prices::bundled();
-        let row = |model: &str| {
-            let found =
-                prices.rows().iter().filter(|row| row.model == model && row.date.as_str() <= DAY).max_by(|one, other| one.date.cmp(&other.date));
-            found.cloned().unwrap_or_else(|| panic!("the price table has no {model}"))
-        };
+        let row = |model: &str| prices.newest(model).cloned().unwrap_or_else(|| panic!("the price table has no {model}"));
         // An hour's life costs twice the input to write (the provider's page of prices, 2026-11).
         let mut hour = row("claude-opus-4-8");
         hour.rates = Rates { written: 2 * hour.rates.input, ..hour.rates };

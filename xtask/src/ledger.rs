@@ -26,7 +26,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let json = Json::at(arguments.json.as_deref(), &arguments.files)?;
     let prices = Prices::bundled();
-    let row = prices.rows().iter().rev().find(|row| row.model == arguments.model).ok_or_else(|| {
+    let row = prices.newest(&arguments.model).ok_or_else(|| {
         let known: Vec<&str> = prices.rows().iter().map(|row| row.model.as_str()).collect();
         format!("there are no prices of {}; there are some of {}", arguments.model, known.join(", "))
     })?;

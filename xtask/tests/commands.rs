@@ -197,7 +197,7 @@ fn a_campaign_is_billed_before_every_cache_and_no_cache_reads_more_than_was_sent
         assert!(read("steps of 2,048") < read("steps of 128") && read("steps of 128") < read("radix"));
         assert!(read("markers, 5 minutes") <= read("markers, the spare one behind the folds"));
     }
-    // What is written stays, so that the third marker pays for itself only where there are folds.
+    // Where there is a price, folding costs less.
     let dollars = |arm: &str| caches(arm).iter().map(|of| of["nano_dollars"].as_u64()).collect::<Vec<_>>();
     assert!(dollars("fold").iter().zip(dollars("native")).filter(|(fold, native)| fold.is_some() && **fold < *native).count() >= 6);
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | here | the calls: parsing them, writing them |
 //! | `act` | carrying one out; the decisions and what refuses them |
-//! | `peek` | originals as text, slice by slice, and the line that a peek leaves behind |
+//! | `peek` | originals as text, slice by slice, the line that a peek leaves behind, and what a person reads |
 //! | `render` | what one entry says, as text |
 //! | `status` | pages on the budget, the folds and the pending marks |
 //! | `refusal` | why a call was not carried out |
