@@ -9,11 +9,28 @@ pub enum Arm {
     None,
     /// Pi's own compaction.
     Native,
+    /// The fold runtime, and an agent that writes a brief of its own for whatever is about to be folded: short, and lossy.
+    FoldBriefs,
+    /// The fold runtime beside a long-term store, into which the agent writes and from which it recalls.
+    FoldStore,
+    /// Pi's own compaction beside such a store.
+    NativeStore,
+    /// The fold runtime with the band of pi-fold's first generation, its notice, and briefs by the model.
+    FoldOnce,
+    /// The fold runtime where a person asks for a commit as soon as there is a mark: every mark by itself, each at the price of a rewrite.
+    FoldImmediate,
 }
 
 impl Arm {
     /// All of them, in the order of tables.
-    pub const ALL: [Arm; 3] = [Arm::Fold, Arm::None, Arm::Native];
+    pub const ALL: [Arm; 8] =
+        [Arm::Fold, Arm::None, Arm::Native, Arm::FoldBriefs, Arm::FoldStore, Arm::NativeStore, Arm::FoldOnce, Arm::FoldImmediate];
+    /// Those that are compared unless told otherwise.
+    pub const USUAL: [Arm; 3] = [Arm::Fold, Arm::None, Arm::Native];
+    /// Those that the fold runtime runs.
+    pub const FOLDING: [Arm; 5] = [Arm::Fold, Arm::FoldBriefs, Arm::FoldStore, Arm::FoldOnce, Arm::FoldImmediate];
+    /// Those that keep what they send within what a provider takes.
+    const MANAGED: [Arm; 7] = [Arm::Fold, Arm::Native, Arm::FoldBriefs, Arm::FoldStore, Arm::NativeStore, Arm::FoldOnce, Arm::FoldImmediate];
 
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
@@ -21,7 +38,27 @@ impl Arm {
             Arm::Fold => "fold",
             Arm::None => "none",
             Arm::Native => "native",
+            Arm::FoldBriefs => "fold-briefs",
+            Arm::FoldStore => "fold+store",
+            Arm::NativeStore => "native+store",
+            Arm::FoldOnce => "fold-1x",
+            Arm::FoldImmediate => "fold-immediate",
         }
+    }
+
+    /// Whether the fold runtime is at work.
+    pub fn folds(self) -> bool {
+        Arm::FOLDING.contains(&self)
+    }
+
+    /// Whether the agent supplies briefs of its own.
+    pub fn writes_briefs(self) -> bool {
+        matches!(self, Arm::FoldBriefs | Arm::FoldOnce)
+    }
+
+    /// Whether there is a long-term store beside the window.
+    pub fn has_store(self) -> bool {
+        matches!(self, Arm::FoldStore | Arm::NativeStore)
     }
 }
 
@@ -29,7 +66,10 @@ impl std::str::FromStr for Arm {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| format!("there is no arm \"{name}\"; there are fold, none and native"))
+        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Arm::ALL.iter().map(|arm| arm.name()).collect();
+            format!("there is no arm \"{name}\"; there are {}", names.join(", "))
+        })
     }
 }
 
@@ -63,29 +103,29 @@ pub struct Owed {
 pub const OWED: [Owed; 22] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
     Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
-    Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
-    Owed { invariant: "conservation", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["entry omitted"] },
-    Owed { invariant: "nesting", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["consolidation"] },
-    Owed { invariant: "pairing", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["prefix of drafts validated"] },
-    Owed { invariant: "wire_valid", tier: Tier::Request, arms: &[Arm::Fold, Arm::Native], probes: &["request validated"] },
+    Owed { invariant: "lossless", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["fold recovered"] },
+    Owed { invariant: "conservation", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["entry omitted"] },
+    Owed { invariant: "nesting", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["consolidation"] },
+    Owed { invariant: "pairing", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["prefix of drafts validated"] },
+    Owed { invariant: "wire_valid", tier: Tier::Request, arms: &Arm::MANAGED, probes: &["request validated"] },
     Owed {
         invariant: "band",
         tier: Tier::Sampled,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &["decision compared with the reference", "true count compared after a commit"],
     },
-    Owed { invariant: "quiet", tier: Tier::Step, arms: &[Arm::Fold], probes: &["boundary quiet with marks"] },
+    Owed { invariant: "quiet", tier: Tier::Step, arms: &Arm::FOLDING, probes: &["boundary quiet with marks"] },
     Owed {
         invariant: "held",
         tier: Tier::Commit,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &["commit beside a held batch", "commit beside a pin", "commit beside a withdrawn mark", "commit beside an open fold"],
     },
     // A refused call changes nothing, and was to be refused; one that was not to be refused is carried out.
     Owed {
         invariant: "no_op",
         tier: Tier::Step,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &["action refused", "leaf expanded", "expand refused: not shown", "refold refused: not open"],
     },
     // No request whose estimate is over the fence is sent: it is folded, clipped, or stopped. The host's own compaction is let through where nothing of
@@ -93,7 +133,7 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "fence",
         tier: Tier::Request,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &[
             "request stopped by the fence",
             "compaction after an overflow",
@@ -112,7 +152,7 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "durable",
         tier: Tier::Sampled,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &[
             "crash inside a commit",
             "fork into a commit",
@@ -130,19 +170,19 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "suspension",
         tier: Tier::Step,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &["deferred: suspended", "compaction while suspended", "suspension ended by a person", "suspension ended by opening the session"],
     },
     Owed {
         invariant: "resume",
         tier: Tier::Sampled,
-        arms: &[Arm::Fold],
+        arms: &Arm::FOLDING,
         probes: &["reopened session compared", "settings changed in a folded session"],
     },
-    Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
-    Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
-    Owed { invariant: "mapped", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["map compared with the window"] },
-    Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message", "notice given"] },
+    Owed { invariant: "fork", tier: Tier::Sampled, arms: &Arm::FOLDING, probes: &["fork of a folded session"] },
+    Owed { invariant: "bounded", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["placeholder measured"] },
+    Owed { invariant: "mapped", tier: Tier::Sampled, arms: &Arm::FOLDING, probes: &["map compared with the window"] },
+    Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["placeholder in a user message", "notice given"] },
     // One retry after a refusal, and nothing of ours after a person's abort.
     Owed {
         invariant: "progress",
@@ -176,5 +216,6 @@ mod tests {
     #[test]
     fn the_table_tells_arms_apart() {
         assert!(owes(Arm::Fold, "lossless") && !owes(Arm::Native, "lossless") && !owes(Arm::None, "wire_valid"));
+        assert!(Arm::FOLDING.iter().all(|arm| owes(*arm, "fence")) && owes(Arm::NativeStore, "wire_valid"));
     }
 }

@@ -99,6 +99,12 @@ impl MemoryStore {
         std::mem::take(&mut self.changed)
     }
 
+    /// Names all that is kept.
+    pub fn portrait(&self) -> Digest {
+        let all = self.objects.iter().map(|(digest, bytes)| format!("{digest} {}\n", Digest::of(bytes)));
+        Digest::of(all.collect::<String>().as_bytes())
+    }
+
     /// How many objects it keeps.
     pub fn len(&self) -> usize {
         self.objects.len()

@@ -202,6 +202,15 @@ impl Chain {
         }
     }
 
+    /// A request that begins like this one, as far as its messages lie within so many tokens, and goes on with something else.
+    #[must_use]
+    pub fn going_on_after(&self, tokens: u64) -> Chain {
+        let within = self.links.iter().take_while(|link| link.tokens <= tokens).count().max(1);
+        let mut chain = Chain { links: self.links[..within].to_vec(), starts: Vec::new() };
+        chain.push(hash(0, b"what nobody has said yet"), 1);
+        chain
+    }
+
     /// True tokens of the whole request.
     pub fn tokens(&self) -> u64 {
         self.links.last().map_or(0, |link| link.tokens)

@@ -3,7 +3,7 @@
 //! The recorded messages of the final branch are the conversation; recorded compactions and edits are set aside. Usage comes from
 //! a count of its own, whose density the recorded usage calibrates.
 
-use fold_models::agent::{Density, Model, Plan, Profile, SCHEMA, World};
+use fold_models::agent::{Density, Geometry, Model, Plan, Profile, SCHEMA, World};
 use fold_models::price::Used;
 use fold_runtime::journal::{Branch, BranchProblem, Entry, Journal, Kind, Role, Text};
 use fold_runtime::session::{COMMIT_RECORD, DECISION};
@@ -125,6 +125,8 @@ impl Recording {
                 reports_usage: true,
                 cache_ttl_ms: 300_000,
                 model: Model::Chat,
+                cache: Geometry::Steps,
+                router: None,
             },
             ops: Vec::new(),
         }

@@ -1,8 +1,10 @@
 //! What an arm did and what it cost. Reports add up: of two seeds, of two shards.
 
+use crate::run::Fault;
 use fold_invariants::owed::Arm;
 use fold_invariants::probes::Probes;
 use fold_models::price::Totals;
+use fold_runtime::journal::Digest;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -65,6 +67,10 @@ pub struct Report {
     pub deferrals: BTreeMap<&'static str, u64>,
     /// Sessions that ended before their plan did, by reason.
     pub stops: BTreeMap<&'static str, u64>,
+    /// Where facts were when they were asked for.
+    pub facts: BTreeMap<&'static str, u64>,
+    /// What it took to have them again, and to keep a store: calls and tokens, by what was done.
+    pub upkeep: BTreeMap<&'static str, u64>,
     /// Every commit in true tokens; kept for single-session profiles.
     pub commits_in_detail: Vec<Rewrite>,
     /// Largest window share (millionths of the budget) right after a commit that reached its target, and the smallest.
@@ -84,7 +90,13 @@ impl Report {
         self.index_bytes += other.index_bytes;
         self.window_bytes += other.window_bytes;
         self.costs.extend(other.costs);
-        for (counts, more) in [(&mut self.rewrites, other.rewrites), (&mut self.deferrals, other.deferrals), (&mut self.stops, other.stops)] {
+        for (counts, more) in [
+            (&mut self.rewrites, other.rewrites),
+            (&mut self.deferrals, other.deferrals),
+            (&mut self.stops, other.stops),
+            (&mut self.facts, other.facts),
+            (&mut self.upkeep, other.upkeep),
+        ] {
             for (name, count) in more {
                 *counts.entry(name).or_insert(0) += count;
             }
@@ -98,7 +110,8 @@ impl Report {
 
     /// Cached share of all prompt tokens, in millionths.
     pub fn cached_ppm(&self) -> u64 {
-        ratio_ppm(self.totals.used.cached.into(), (self.totals.used.fresh + self.totals.used.cached).into())
+        let used = self.totals.used;
+        ratio_ppm(used.cached.into(), (used.fresh + used.cached + used.written).into())
     }
 
     /// Share of placeholders in the bytes sent, in millionths.
@@ -130,6 +143,10 @@ pub struct Run {
     pub probes: Probes,
     /// The first violation, which ended the session.
     pub violation: Option<Violation>,
-    /// Names the whole course of the session.
+    /// Names the whole course of the session: what was decided and sent.
     pub digest: String,
+    /// The faults of the plan, and what came of them.
+    pub faults: BTreeMap<&'static str, Fault>,
+    /// Names what it came to: course, journal, second copies, and what a person was told.
+    pub outcome: Digest,
 }

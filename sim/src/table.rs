@@ -1,14 +1,14 @@
 //! The table of a run, on the screen and as JSON.
 
 use crate::report::{Report, Rewrite};
-use crate::run::{Found, Summary};
+use crate::run::{Fault, Found, Summary};
 use crate::screen::line;
 use crate::world::Step;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use fold_invariants::owed::Arm;
 use fold_invariants::probes::PROBES;
-use fold_models::agent::Profile;
+use fold_models::agent::{FAULTS, Profile};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ enum Row {
 }
 
 /// The rows of every table of arms.
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 24] = [
     Row::Figure("sessions", |report| thousands(report.sessions)),
     Row::Figure("requests", |report| thousands(report.totals.requests)),
     Row::Figure("commits", |report| thousands(report.commits)),
@@ -87,6 +87,7 @@ const ROWS: [Row; 21] = [
     Row::Figure("cached share of the prompts", |report| per_cent(report.cached_ppm())),
     Row::Figure("fresh tokens", |report| thousands(report.totals.used.fresh)),
     Row::Figure("cached tokens", |report| thousands(report.totals.used.cached)),
+    Row::Figure("written tokens", |report| thousands(report.totals.used.written)),
     Row::Figure("output tokens", |report| thousands(report.totals.used.output)),
     Row::Figure("dollars, all sessions", |report| dollars(report.totals.tiered)),
     Row::Figure("  without the tier", |report| dollars(report.totals.flat)),
@@ -95,6 +96,8 @@ const ROWS: [Row; 21] = [
     Row::Figure("  10th percentile", |report| dollars(report.cost_at(100_000))),
     Row::Figure("  90th percentile", |report| dollars(report.cost_at(900_000))),
     Row::Counts("ended early", |report| &report.stops),
+    Row::Counts("facts when asked for", |report| &report.facts),
+    Row::Counts("looked for again", |report| &report.upkeep),
 ];
 
 /// Nano-dollars.
@@ -156,6 +159,9 @@ pub fn print(summary: &Summary, profile: Profile, seconds: f64, full: bool) -> R
     if let Some(report) = summary.arms.get(&Arm::Fold) {
         figures(report, profile)?;
     }
+    if profile == Profile::Full {
+        faults(&summary.faults)?;
+    }
     let missed = summary.probes.missed();
     line(&format!("probes hit: {} of {}", PROBES.len() - missed.len(), PROBES.len()))?;
     warning(&missed).filter(|_| full).map_or(Ok(()), |text| line(&text))?;
@@ -163,6 +169,25 @@ pub fn print(summary: &Summary, profile: Profile, seconds: f64, full: bool) -> R
     line(&format!("trace digest: {}", summary.digest()))?;
     let sessions: u64 = summary.arms.values().map(|report| report.sessions).sum();
     line(&format!("{sessions} sessions in {seconds:.1} s: {:.0} a second", sessions as f64 / seconds.max(0.001)))
+}
+
+/// What went wrong around the sessions: armed, came to pass, run again without it, came to something else then.
+fn faults(faults: &BTreeMap<&'static str, Fault>) -> Result<(), String> {
+    let row = |name: &str| {
+        let Fault { armed, delivered, compared, changed } = faults.get(name).copied().unwrap_or_default();
+        vec![name.to_owned(), thousands(armed), thousands(delivered), thousands(compared), thousands(changed)]
+    };
+    let text = table(&["fault, sessions", "armed", "came to pass", "run again without", "came to something else"], FAULTS.into_iter().map(row));
+    text.lines().try_for_each(line)
+}
+
+/// Faults that were never armed, never came to pass, or never changed anything: a green run says nothing about them.
+pub fn idle_faults(summary: &Summary) -> Vec<&'static str> {
+    let idle = |name: &&str| {
+        let fault = summary.faults.get(name).copied().unwrap_or_default();
+        fault.armed == 0 || fault.delivered == 0 || fault.changed == 0
+    };
+    FAULTS.into_iter().filter(idle).collect()
 }
 
 /// What a green run did not exercise.
@@ -240,6 +265,7 @@ pub fn json(summary: &Summary, what: &str, which: Value, seconds: f64, reproduce
         "digest": summary.digest(),
         "arms": arms,
         "probes": probes,
+        "faults": summary.faults,
         "seconds": seconds,
     });
     value[what] = which;
@@ -252,7 +278,10 @@ fn arm_json(report: &Report) -> Value {
         "requests": report.totals.requests,
         "fresh": report.totals.used.fresh,
         "cached": report.totals.used.cached,
+        "written": report.totals.used.written,
         "output": report.totals.used.output,
+        "facts": report.facts,
+        "upkeep": report.upkeep,
         "dollars": report.totals.tiered as f64 / 1e9,
         "dollars_flat": report.totals.flat as f64 / 1e9,
         "dollars_request": a_request(report) as f64 / 1e9,

@@ -4,7 +4,7 @@ use fold_invariants::owed::Arm;
 use fold_models::agent::{Plan, Profile, draw};
 use fold_runtime::journal::Digest;
 use fold_sim::report::Run;
-use fold_sim::run::{Found, Summary, plan, seed, smallest, trace};
+use fold_sim::run::{Found, Summary, drawn, plan, seed, smallest, trace};
 use fold_sim::sabotage::Sabotage;
 use fold_sim::screen::{Json, line};
 use fold_sim::table;
@@ -22,14 +22,14 @@ const SHRUNK: usize = 3;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The seeds to run, `A..B` without B; by default 2,000 of swarm, 400 of steady, 4 of endless and campaign, 6 of chat.
+    /// The seeds to run, `A..B` without B; by default 2,000 of swarm and full, 400 of steady, 4 of endless and campaign, 6 of chat.
     #[arg(long, value_parser = range)]
     seeds: Option<Range<u64>>,
-    /// swarm, steady, endless, chat or campaign.
+    /// swarm, steady, endless, chat, campaign or full.
     #[arg(long, default_value = "swarm")]
     profile: Profile,
-    /// Which arms, separated by commas: fold, none, native.
-    #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
+    /// Which arms, separated by commas; by default fold, none and native, and of the full profile the one that each seed draws.
+    #[arg(long, value_delimiter = ',')]
     arm: Vec<Arm>,
     /// Sessions at a time; all cores by default.
     #[arg(long, value_parser = jobs)]
@@ -63,7 +63,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 /// How many seeds a profile is run over unless told otherwise.
 fn usual(profile: Profile) -> Range<u64> {
     0..match profile {
-        Profile::Swarm => 2_000,
+        Profile::Swarm | Profile::Full => 2_000,
         Profile::Steady => 400,
         Profile::Endless => 4,
         Profile::Chat => 6,
@@ -75,6 +75,10 @@ fn usual(profile: Profile) -> Range<u64> {
 pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let options = Options { sabotage: arguments.sabotage, ..Options::default() };
     let mut arms = arguments.arm.clone();
+    let draws = arms.is_empty() && arguments.profile == Profile::Full && arguments.plan.is_none();
+    if arms.is_empty() && !draws {
+        arms = Arm::USUAL.to_vec();
+    }
     arms.sort_unstable();
     arms.dedup();
     let report = Json::at(arguments.json.as_deref(), arguments.plan.as_slice())?;
@@ -84,13 +88,17 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let seeds = arguments.seeds.clone().unwrap_or_else(|| usual(arguments.profile));
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
     let (profile, flag) = (arguments.profile.name(), sabotage_flag(options));
-    line(&format!("seeds {}..{} of profile {profile}, arms {}{flag}", seeds.start, seeds.end, names.join(", ")))?;
+    let names = if draws { "as drawn".to_owned() } else { names.join(", ") };
+    line(&format!("seeds {}..{} of profile {profile}, arms {names}{flag}", seeds.start, seeds.end))?;
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let (seconds, summary) = fold_sim::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
     // Only the profile that draws everything should have taken every path.
-    let full = arguments.profile == Profile::Swarm && seeds == usual(arguments.profile) && arms == Arm::ALL;
+    let whole = seeds == usual(arguments.profile);
+    let full = whole && (draws || arguments.profile == Profile::Swarm && arms == Arm::USUAL);
     table::print(&summary, arguments.profile, seconds, full)?;
+    let idle = if whole && draws { table::idle_faults(&summary) } else { Vec::new() };
+
     let reproduce = |found: &Found| reproduce(arguments.profile, found, options);
     let mut plans = Vec::new();
     for (index, found) in summary.found.iter().enumerate() {
@@ -108,13 +116,18 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     for (violation, plan) in value["violations"].as_array_mut().into_iter().flatten().zip(plans) {
         violation["plan"] = json!(plan);
     }
+    value["not_exercised"] = json!(idle);
     report.write(&value)?;
+    if !idle.is_empty() && summary.found.is_empty() {
+        // Not the runtime's fault, but a green run would say nothing of these.
+        return Err(format!("never armed, never come to pass, or without effect: {}; the profile has to draw them", idle.join(", ")));
+    }
     Ok(summary.found.is_empty())
 }
 
 type Runs = Result<Vec<Run>, String>;
 
-/// Every seed through every arm, in whatever order, summed in the order of the seeds.
+/// Every seed through every arm, or without arms through the one it draws, in whatever order, summed in the order of the seeds.
 fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: Options) -> Result<Summary, String> {
     let next = AtomicU64::new(seeds.start);
     let done: Mutex<Vec<(u64, Runs)>> = Mutex::new(Vec::new());
@@ -126,7 +139,8 @@ fn all(profile: Profile, seeds: Range<u64>, arms: &[Arm], jobs: usize, options: 
                 // The end of the range is never passed, however near to the largest number it is.
                 let take = |at: u64| (at < seeds.end).then(|| at + 1);
                 while let Ok(at) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-                    let runs = seed(profile, at, arms, options);
+                    let drawn = [drawn(at)];
+                    let runs = seed(profile, at, if arms.is_empty() { &drawn } else { arms }, options);
                     let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     done.push((at, runs));
                     progress(done.len() as u64, total);
@@ -255,13 +269,13 @@ pub struct TraceArguments {
     /// The seed.
     #[arg(required_unless_present = "plan")]
     seed: Option<u64>,
-    /// swarm, steady, endless, chat or campaign.
+    /// swarm, steady, endless, chat, campaign or full.
     #[arg(long, default_value = "swarm")]
     profile: Profile,
     /// Traces a stored plan instead of a seed.
     #[arg(long, conflicts_with_all = ["seed", "profile"])]
     plan: Option<PathBuf>,
-    /// fold, none or native.
+    /// The arm; a name that does not exist lists them.
     #[arg(long, default_value = "fold")]
     arm: Arm,
     /// Only this operation and the few around it.

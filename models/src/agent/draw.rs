@@ -2,7 +2,7 @@
 //!
 //! The even profiles are here; they are for reading costs and growth off. [`crate::agent::swarm`] draws the one that is for finding faults.
 
-use crate::agent::plan::{Answer, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, World};
+use crate::agent::plan::{Answer, Call, Density, Geometry, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, World};
 use crate::agent::stream::Stream;
 use crate::agent::text::Shape;
 use serde_json::{Value, json};
@@ -22,12 +22,20 @@ pub fn draw(profile: Profile, seed: u64) -> Plan {
         Profile::Endless => endless(seed),
         Profile::Chat => chat(seed),
         Profile::Campaign => campaign(seed),
+        Profile::Full => crate::agent::full::draw(seed),
     }
 }
 
 /// What the even profiles share: four bytes a token everywhere, so that what a policy adds can be told from what the world does.
-const EVEN: World =
-    World { density: Density::Constant(4_000), overhead_tokens: 1_500, reports_usage: true, cache_ttl_ms: 300_000, model: Model::Responses };
+const EVEN: World = World {
+    density: Density::Constant(4_000),
+    overhead_tokens: 1_500,
+    reports_usage: true,
+    cache_ttl_ms: 300_000,
+    model: Model::Responses,
+    cache: Geometry::Steps,
+    router: None,
+};
 
 fn plan(profile: Profile, seed: u64, settings: Value, window: u64, ops: Vec<Op>) -> Plan {
     Plan { schema: SCHEMA, seed, profile, settings, window, world: EVEN, ops }
@@ -102,7 +110,9 @@ fn campaign(seed: u64) -> Plan {
     for batch in 0..64 * BATCHES {
         let total = stream.between(16_000, 19_000);
         let calls = if batch % BATCHES == 0 {
-            vec![call(&mut stream, Tool::Stage, 0, total, Shape::Prose)]
+            // Every fourth stage tells a fact, and the last message asks for all sixteen.
+            let shape = if batch / BATCHES % 4 == 0 { Shape::Fact } else { Shape::Prose };
+            vec![call(&mut stream, Tool::Stage, 0, total, shape)]
         } else {
             let parallel = stream.between(1, 3);
             let one = |stream: &mut Stream| {
@@ -113,6 +123,8 @@ fn campaign(seed: u64) -> Plan {
         };
         ops.push(step(&mut stream, 200, calls));
     }
+    ops.push(step(&mut stream, 2_000, Vec::new()));
+    ops.push(Op::Question { nth: (0..16).collect() });
     ops.push(step(&mut stream, 2_000, Vec::new()));
     let settings = if seed.is_multiple_of(2) {
         json!({"providerInputBudget": 251_520, "toolFoldThreshold": 0})
@@ -131,7 +143,7 @@ mod tests {
     #[test]
     fn every_profile_draws_settings_the_runtime_accepts() {
         for profile in Profile::ALL {
-            let seeds = if profile == Profile::Swarm { 500 } else { 4 };
+            let seeds = if matches!(profile, Profile::Swarm | Profile::Full) { 500 } else { 4 };
             for plan in (0..seeds).map(|seed| draw(profile, seed)) {
                 let settings = Settings::parse(&plan.settings.to_string()).unwrap_or_else(|refused| panic!("{refused:?} {}", plan.settings));
                 Band::new(&settings, plan.window).unwrap_or_else(|refused| panic!("{refused}"));
@@ -157,7 +169,7 @@ mod tests {
     #[test]
     fn a_plan_survives_json_and_a_seed_names_one_plan() {
         for profile in Profile::ALL {
-            for seed in 0..if profile == Profile::Swarm { 60 } else { 3 } {
+            for seed in 0..if matches!(profile, Profile::Swarm | Profile::Full) { 60 } else { 3 } {
                 let plan = draw(profile, seed);
                 let json = serde_json::to_string(&plan).expect("a plan is JSON");
                 assert_eq!(serde_json::from_str::<Plan>(&json).expect("a plan"), plan);
@@ -172,7 +184,7 @@ mod tests {
         for (profile, requests, volume) in [
             (Profile::Steady, 200, 380_000..440_000),
             (Profile::Endless, 1_500, 2_000_000..3_500_000),
-            (Profile::Campaign, 257, 4_400_000..4_700_000),
+            (Profile::Campaign, 258, 4_400_000..4_700_000),
         ] {
             let plan = draw(profile, 1);
             assert_eq!(plan.requests(), requests);

@@ -22,7 +22,9 @@ macro_rules! put {
 
 pub mod body;
 mod draw;
+mod fault;
 mod feature;
+mod full;
 mod plan;
 pub mod shrink;
 mod stream;
@@ -30,5 +32,8 @@ mod swarm;
 pub mod text;
 
 pub use draw::draw;
-pub use plan::{Answer, Aside, Call, Density, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, Verb, World};
+pub use fault::FAULTS;
+pub use plan::{
+    Answer, Aside, Call, Density, Geometry, IdStyle, Model, Op, Outcome, Plan, Profile, Reply, SCHEMA, Stop, Text, Tool, Trouble, Verb, World,
+};
 pub use stream::Stream;

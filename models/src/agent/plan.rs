@@ -46,11 +46,13 @@ pub enum Profile {
     Chat,
     /// 64 stages in one turn, 4.5 MB of tool output: the published measurement.
     Campaign,
+    /// A swarm session before any provider's cache, with the provider's own troubles, a clock that jumps, and facts that are asked for later.
+    Full,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Profile; 5] = [Profile::Swarm, Profile::Steady, Profile::Endless, Profile::Chat, Profile::Campaign];
+    pub const ALL: [Profile; 6] = [Profile::Swarm, Profile::Steady, Profile::Endless, Profile::Chat, Profile::Campaign, Profile::Full];
 
     /// Its name on a command line and in a plan.
     pub fn name(self) -> &'static str {
@@ -60,6 +62,7 @@ impl Profile {
             Profile::Endless => "endless",
             Profile::Chat => "chat",
             Profile::Campaign => "campaign",
+            Profile::Full => "full",
         }
     }
 }
@@ -88,6 +91,77 @@ pub struct World {
     pub cache_ttl_ms: u64,
     /// The first model.
     pub model: Model,
+    /// The rule of the provider's prefix cache.
+    #[serde(default, skip_serializing_if = "Geometry::is_usual")]
+    pub cache: Geometry,
+    /// Seeds a router that loses requests now and then, so that they find no cache; without a seed it loses none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<u64>,
+}
+
+/// Rules of a prefix cache; see [`crate::cache`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Geometry {
+    /// The longest prefix in steps of 128 tokens, which [`World::cache_ttl_ms`] lets grow old.
+    #[default]
+    Steps,
+    /// The same in steps of 2,048.
+    LongSteps,
+    /// Prefixes that end with a message.
+    Ends,
+    /// Prefixes that end at a marker and live five minutes.
+    Markers,
+    /// The same for an hour, at twice the price of a token for writing one.
+    MarkersForAnHour,
+    /// Markers, with the spare one behind the last placeholder.
+    SpareMarker,
+    /// Whole units.
+    Units,
+    /// Blocks of 16 tokens in a bounded memory.
+    Blocks,
+    /// Blocks of one token.
+    Radix,
+}
+
+impl Geometry {
+    /// All of them.
+    pub const ALL: [Geometry; 9] = [
+        Geometry::Steps,
+        Geometry::LongSteps,
+        Geometry::Ends,
+        Geometry::Markers,
+        Geometry::MarkersForAnHour,
+        Geometry::SpareMarker,
+        Geometry::Units,
+        Geometry::Blocks,
+        Geometry::Radix,
+    ];
+
+    fn is_usual(&self) -> bool {
+        *self == Geometry::Steps
+    }
+}
+
+/// How a provider fails a request that it would take at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Trouble {
+    /// Too many requests (429); it says when to come back.
+    RateLimit,
+    /// It has no room (529).
+    Overloaded,
+    /// The body is too large (413), whatever its tokens.
+    TooLarge,
+    /// Nothing comes for ten minutes.
+    Timeout,
+    /// The stream breaks off within the answer, which is billed as far as it came.
+    CutStream,
+}
+
+impl Trouble {
+    /// All of them.
+    pub const ALL: [Trouble; 5] = [Trouble::RateLimit, Trouble::Overloaded, Trouble::TooLarge, Trouble::Timeout, Trouble::CutStream];
 }
 
 /// The true number of bytes per token.
@@ -247,6 +321,23 @@ pub enum Op {
     Refuse {
         /// How many.
         times: u8,
+    },
+    /// The provider fails the next requests.
+    Trouble {
+        /// How.
+        trouble: Trouble,
+        /// How many.
+        times: u8,
+    },
+    /// The host's clock jumps, forwards or back, and stays so.
+    Jump {
+        /// How far, in milliseconds.
+        ms: i64,
+    },
+    /// A person asks for facts that were planted in earlier texts.
+    Question {
+        /// Which of all that were planted so far, counted round.
+        nth: Vec<u32>,
     },
     /// A person changes the settings.
     Configure {
@@ -448,7 +539,7 @@ impl Answer {
 
 impl Op {
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 24] = [
+    pub const NAMES: [&'static str; 27] = [
         "user",
         "answer",
         "idle",
@@ -472,6 +563,9 @@ impl Op {
         "rot",
         "fail",
         "refuse",
+        "trouble",
+        "jump",
+        "question",
         "configure",
     ];
 
@@ -501,6 +595,9 @@ impl Op {
             Op::Rot { .. } => "rot",
             Op::Fail => "fail",
             Op::Refuse { .. } => "refuse",
+            Op::Trouble { .. } => "trouble",
+            Op::Jump { .. } => "jump",
+            Op::Question { .. } => "question",
             Op::Configure { .. } => "configure",
         }
     }
@@ -532,6 +629,9 @@ impl Op {
             | Op::Rot { .. }
             | Op::Fail
             | Op::Refuse { .. }
+            | Op::Trouble { .. }
+            | Op::Jump { .. }
+            | Op::Question { .. }
             | Op::Configure { .. } => 0,
         }
     }

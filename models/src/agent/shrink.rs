@@ -168,6 +168,9 @@ fn plainer_ops(op: &Op) -> Vec<Op> {
         Op::Disk { fault: Some(_) } => vec![Op::Disk { fault: None }],
         Op::Configure { settings } => plainer_settings(settings).into_iter().map(|settings| Op::Configure { settings }).collect(),
         Op::Refuse { times: 2.. } => vec![Op::Refuse { times: 1 }],
+        Op::Trouble { trouble, times: 2.. } => vec![Op::Trouble { trouble: *trouble, times: 1 }],
+        Op::Jump { ms } => smaller(ms.unsigned_abs()).map(|ms| Op::Jump { ms: i64::try_from(ms).unwrap_or(i64::MAX) }).collect(),
+        Op::Question { nth } if nth.len() > 1 => nth.iter().map(|one| Op::Question { nth: vec![*one] }).collect(),
         Op::Rot { nth } => smaller(u64::from(*nth)).map(|nth| Op::Rot { nth: short(nth) }).collect(),
         Op::Disk { fault: None }
         | Op::ModelSwitch { .. }
@@ -176,6 +179,8 @@ fn plainer_ops(op: &Op) -> Vec<Op> {
         | Op::DropDrafts
         | Op::Ask
         | Op::Fail
+        | Op::Trouble { .. }
+        | Op::Question { .. }
         | Op::Refuse { .. } => Vec::new(),
     }
 }

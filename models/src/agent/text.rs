@@ -28,11 +28,22 @@ pub enum Shape {
     /// What breaks text handling: joined emoji, combining and bidirectional marks, controls, lone surrogates, and words that look
     /// like the policy's own placeholders.
     Nasty,
+    /// A log in which one line, anywhere, states a [`fact`].
+    Fact,
 }
+
+/// A fact that a text of [`Shape::Fact`] states: what is asked for, and the answer, which stands nowhere else.
+pub fn fact(salt: u64) -> (String, String) {
+    let key = scatter(salt);
+    (format!("k{:08x}", key >> 32), format!("v{:016x}", scatter(key)))
+}
+
+/// Texts that are shorter state no fact.
+pub const TELLS_A_FACT: u64 = 200;
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Shape; 6] = [Shape::Prose, Shape::Source, Shape::Log, Shape::Json, Shape::Hex, Shape::Nasty];
+    pub const ALL: [Shape; 7] = [Shape::Prose, Shape::Source, Shape::Log, Shape::Json, Shape::Hex, Shape::Nasty, Shape::Fact];
 
     fn corpus(self) -> &'static Corpus {
         static CORPORA: [LazyLock<Corpus>; 6] = [
@@ -43,7 +54,7 @@ impl Shape {
             LazyLock::new(corpus::hex),
             LazyLock::new(corpus::nasty),
         ];
-        &CORPORA[self as usize]
+        &CORPORA[if self == Shape::Fact { Shape::Log } else { self } as usize]
     }
 }
 
@@ -91,6 +102,15 @@ pub(crate) fn inside(salt: u64, bytes: u64, shape: Shape, out: &mut String) {
 }
 
 fn slices(salt: u64, bytes: u64, shape: Shape, out: &mut String) {
+    if shape == Shape::Fact && bytes >= TELLS_A_FACT {
+        let (key, value) = fact(salt);
+        let line = format!(r"\nfound: {key} is {value}\n");
+        let rest = bytes - line.len() as u64;
+        let before = scatter(salt ^ rest) % rest;
+        slices(salt, before, Shape::Log, out);
+        out.push_str(&line);
+        return slices(salt.wrapping_add(1), rest - before, Shape::Log, out);
+    }
     let corpus = shape.corpus();
     let mut left = usize::try_from(bytes).expect("a text fits in memory");
     out.reserve(left);
@@ -161,7 +181,7 @@ mod tests {
     #[test]
     fn stored_plans_keep_their_texts() {
         let mut all = String::new();
-        for shape in Shape::ALL {
+        for shape in [Shape::Prose, Shape::Source, Shape::Log, Shape::Json, Shape::Hex, Shape::Nasty] {
             json_string(11, 200_000, shape, &mut all);
         }
         assert_eq!(
@@ -169,6 +189,19 @@ mod tests {
             "0b0caaf16638d82c2f82b5537bf30e0adc9edddd26f768aada25c73fd99ff6ae",
             "a corpus changed: stored plans say something else now"
         );
+    }
+
+    #[test]
+    fn a_fact_is_stated_once_wherever_it_stands() {
+        let mut places = std::collections::BTreeSet::new();
+        for salt in 0..200 {
+            let text = literal(salt, 2_000, Shape::Fact);
+            let (key, value) = fact(salt);
+            assert_eq!(text.matches(&format!("found: {key} is {value}")).count(), 1, "{text}");
+            places.insert(text.find(&value).map(|at| at / 200));
+        }
+        assert!(places.len() >= 9, "{places:?}");
+        assert!(!literal(7, TELLS_A_FACT - 1, Shape::Fact).contains("found: "));
     }
 
     #[test]

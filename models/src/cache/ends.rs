@@ -65,6 +65,10 @@ impl Cache for MessageEnds {
         self.held.write(newest, now_ms, answer_at_ms);
         Served { read, written: newest.tokens - read }
     }
+
+    fn boxed(&self) -> Box<dyn Cache> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,10 @@ impl Cache for Markers {
         let written = markers.iter().rev().find(long).map_or(0, |marker| links[*marker].tokens.saturating_sub(read));
         Served { read, written }
     }
+
+    fn boxed(&self) -> Box<dyn Cache> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

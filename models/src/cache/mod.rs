@@ -9,6 +9,8 @@
 //! | [`paged`] | blocks of tokens up to a capacity, the least recently used go first | vLLM, and with blocks of one token SGLang |
 //! | [`routed`] | any of these behind a router that loses its way now and then | |
 //!
+//! [`of`] makes the one that a plan asks for, and a [`Forecast`] tells what the next request would read.
+//!
 //! Requests are compared message by message, by the hashes of their [`Chain`]: a message that changed is read up to its beginning, at most that
 //! message less than a cache that compares tokens. Sources and dates of the rules stand at their constants.
 
@@ -19,7 +21,9 @@ pub mod prefix;
 pub mod routed;
 pub mod units;
 
+use crate::agent::Geometry;
 use crate::wire::{Chain, Link};
+use fold_runtime::ports::PrefixCache;
 use std::collections::BTreeMap;
 
 pub use prefix::{OpenAiCache, Rules};
@@ -37,6 +41,53 @@ pub struct Served {
 pub trait Cache: std::fmt::Debug {
     /// Serves a request that starts at `now_ms` and whose answer's first byte comes at `answer_at_ms`: what it writes can be read from then on.
     fn serve(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> Served;
+
+    /// The same cache again, to try something out on. A router before it is left out: nobody foresees where it loses its way.
+    fn boxed(&self) -> Box<dyn Cache>;
+}
+
+impl Cache for Box<dyn Cache> {
+    fn serve(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> Served {
+        self.as_mut().serve(chain, now_ms, answer_at_ms)
+    }
+
+    fn boxed(&self) -> Box<dyn Cache> {
+        self.as_ref().boxed()
+    }
+}
+
+/// The cache that a plan asks for; in steps of 128 tokens it forgets after `idle_ms`, every other has a lifetime of its own.
+pub fn of(geometry: Geometry, idle_ms: u64, router: Option<u64>) -> Box<dyn Cache> {
+    let cache: Box<dyn Cache> = match geometry {
+        Geometry::Steps => Box::new(OpenAiCache::new(Rules { idle_ms, ..Rules::IN_MEMORY })),
+        Geometry::LongSteps => Box::new(OpenAiCache::new(Rules::GPT_5_5)),
+        Geometry::Ends => Box::new(ends::MessageEnds::new(ends::Rules::GPT_5_6)),
+        Geometry::Markers => Box::new(markers::Markers::new(markers::Rules::FIVE_MINUTES)),
+        Geometry::MarkersForAnHour => Box::new(markers::Markers::new(markers::Rules::ONE_HOUR)),
+        Geometry::SpareMarker => Box::new(markers::Markers::new(markers::Rules::SPARE_MARKER)),
+        Geometry::Units => Box::new(units::Units::new(units::Rules::DEEPSEEK)),
+        Geometry::Blocks => Box::new(paged::Paged::new(paged::Rules::VLLM)),
+        Geometry::Radix => Box::new(paged::Paged::new(paged::Rules::SGLANG)),
+    };
+    match router {
+        Some(seed) => Box::new(routed::Routed::new(cache, routed::Misses::OBSERVED, seed)),
+        None => cache,
+    }
+}
+
+/// What a cache would read of a request that begins like the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct Forecast<'a> {
+    /// The cache.
+    pub cache: &'a dyn Cache,
+    /// The last request.
+    pub last: &'a Chain,
+}
+
+impl PrefixCache for Forecast<'_> {
+    fn forecast(&self, prefix: u64, now_ms: u64) -> u64 {
+        self.cache.boxed().serve(&self.last.going_on_after(prefix), now_ms, now_ms).read
+    }
 }
 
 /// Prefixes that are held, by the hash that names them.
@@ -84,8 +135,50 @@ impl Held {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::{Forecast, Served};
+    use crate::agent::Geometry;
     use crate::shown::WireRole;
     use crate::wire::{Chain, Piece};
+    use fold_runtime::ports::PrefixCache;
+
+    #[test]
+    fn a_forecast_is_what_the_next_request_reads_and_changes_nothing() {
+        for geometry in Geometry::ALL {
+            let mut cache = super::of(geometry, 300_000, None);
+            let first = chain(&[(1, 30_000), (2, 3_000)]);
+            assert_eq!(Forecast { cache: &cache, last: &first }.forecast(33_010, 0), 0, "{geometry:?}");
+            cache.serve(&first, 0, 50);
+            let at = |prefix, now_ms| Forecast { cache: &cache, last: &first }.forecast(prefix, now_ms);
+            assert!(at(33_010, 49) == 0 && at(10, 50) <= 10, "{geometry:?}");
+            let (all, some) = (at(33_010, 50), at(30_010, 50));
+            assert!(all > 30_000 && some <= 30_010, "{geometry:?}: {all}, {some}");
+            let read = cache.serve(&chain(&[(1, 30_000), (2, 3_000), (3, 7)]), 50, 60).read;
+            assert_eq!(read, all, "{geometry:?}");
+        }
+    }
+
+    #[test]
+    fn two_sessions_share_what_their_requests_have_in_common_once_its_writer_was_answered() {
+        for geometry in Geometry::ALL {
+            let mut cache = super::of(geometry, 300_000, None);
+            // A system prompt, and then a task of each session's own.
+            let of = |task: u64| talk(&[(1, 's', 40_000, 1), (task, 'u', 500, 1)]);
+            cache.serve(&of(2), 0, 100);
+            assert_eq!(cache.serve(&of(3), 50, 150).read, 0, "{geometry:?}: not before the first byte of the answer");
+            let Served { read, .. } = cache.serve(&of(4), 200, 300);
+            // A cache of message ends writes only the newest; one of whole units learns what two requests share.
+            let shared = if geometry == Geometry::Ends { 0..=0 } else { 38_000..=40_010 };
+            assert!(shared.contains(&read), "{geometry:?}: {read}");
+        }
+    }
+
+    #[test]
+    fn a_router_that_loses_its_way_reads_nothing_now_and_then_and_finds_back() {
+        let mut cache = super::of(Geometry::Steps, 300_000, Some(7));
+        let request = chain(&[(1, 30_000)]);
+        let cold = (0..1_000).filter(|at| cache.serve(&request, at * 10, at * 10).read == 0).count();
+        assert!((10..80).contains(&cold), "{cold} of 1,000 were cold");
+    }
 
     /// A request of an overhead of ten tokens and messages of (name, tokens).
     pub fn chain(messages: &[(u64, u64)]) -> Chain {

@@ -93,6 +93,10 @@ impl Cache for Paged {
         self.make_room();
         Served { read, written: 0 }
     }
+
+    fn boxed(&self) -> Box<dyn Cache> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 
 use super::{Cache, Served};
 use crate::wire::{Chain, Link};
-use fold_runtime::ports::PrefixCache;
 
 /// The published rules of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +47,6 @@ struct Held {
 pub struct OpenAiCache {
     rules: Rules,
     held: Vec<Held>,
-    last: Vec<Link>,
 }
 
 /// Chains that are held at most. A session holds two, and one more for each branch it left within the lifetime.
@@ -57,7 +55,7 @@ const MOST_HELD: usize = 64;
 impl OpenAiCache {
     /// An empty cache.
     pub fn new(rules: Rules) -> Self {
-        OpenAiCache { rules, held: Vec::new(), last: Vec::new() }
+        OpenAiCache { rules, held: Vec::new() }
     }
 
     /// Serves a request that starts now and whose answer's first byte comes at `answer_at_ms`; gives the tokens read.
@@ -83,8 +81,6 @@ impl OpenAiCache {
     }
 
     fn write(&mut self, links: &[Link], now_ms: u64, answer_at_ms: u64) {
-        self.last.clear();
-        self.last.extend_from_slice(links);
         if links.last().is_none_or(|link| link.tokens < self.rules.minimum) {
             return;
         }
@@ -100,24 +96,15 @@ impl OpenAiCache {
         let visible = self.held.iter().enumerate().filter(|(_, held)| held.visible_ms <= now_ms);
         visible.map(|(at, held)| (at, common_prefix(&held.links, links))).filter(|(_, common)| *common > 0).max_by_key(|(_, common)| *common)
     }
-
-    fn forecast_links(&self, links: &[Link], prefix: u64, now_ms: u64) -> u64 {
-        let alive = |held: &&Held| held.visible_ms <= now_ms && now_ms.saturating_sub(held.used_ms) < self.rules.idle_ms;
-        let common = |held: &Held| common_prefix(&held.links, links).checked_sub(1).map_or(0, |last| links[last].tokens);
-        let most = self.held.iter().filter(alive).map(common).max().unwrap_or(0);
-        self.rules.readable(most.min(prefix))
-    }
 }
 
 impl Cache for OpenAiCache {
     fn serve(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) -> Served {
         Served { read: self.request(chain, now_ms, answer_at_ms), written: 0 }
     }
-}
 
-impl PrefixCache for OpenAiCache {
-    fn forecast(&self, prefix: u64, now_ms: u64) -> u64 {
-        self.forecast_links(&self.last, prefix, now_ms)
+    fn boxed(&self) -> Box<dyn Cache> {
+        Box::new(self.clone())
     }
 }
 
@@ -199,19 +186,6 @@ mod tests {
         cache.request(&long, 0, 1);
         assert_eq!(cache.request(&short, idle / 2, idle / 2), 1_920);
         assert_eq!(cache.request(&long, idle, idle), 1_920);
-    }
-
-    #[test]
-    fn a_forecast_is_what_the_next_request_reads() {
-        let mut cache = cache();
-        assert_eq!(cache.forecast(9_999, 0), 0);
-        let first = chain(&[(1, 2_000), (2, 3_000)]);
-        cache.request(&first, 0, 50);
-        assert_eq!(cache.forecast(first.tokens(), 49), 0);
-        assert_eq!(cache.forecast(first.tokens(), 50), 4_992);
-        assert_eq!(cache.forecast(2_010, 50), 1_920);
-        assert_eq!(cache.forecast(first.tokens(), Rules::IN_MEMORY.idle_ms), 0);
-        assert_eq!(cache.request(&chain(&[(1, 2_000), (2, 3_000), (3, 7)]), 50, 60), 4_992);
     }
 
     #[test]

@@ -56,6 +56,10 @@ impl<C: Cache> Cache for Routed<C> {
         let written = if served.written > 0 { served.read + served.written } else { 0 };
         Served { read: 0, written }
     }
+
+    fn boxed(&self) -> Box<dyn Cache> {
+        self.cache.boxed()
+    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,10 @@ impl Cache for Units {
         let tokens = found.map_or(0, |at| links[at].tokens);
         Served { read: tokens - tokens % self.rules.step, written: 0 }
     }
+
+    fn boxed(&self) -> Box<dyn Cache> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

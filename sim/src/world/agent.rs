@@ -1,12 +1,10 @@
 //! An agent that tends its window with the policy's own tool: it looks at originals, pins, briefs, re-cuts and withdraws.
 
-use super::{Outcome, Saboteur, World};
+use super::{Outcome, Saboteur, Taken, World};
 use fold_invariants::Broken;
 use fold_invariants::asked::{Asked, granted, refused};
 use fold_models::agent::{Text, Verb, body};
 use fold_models::host::{Answer as Said, ToolResult};
-use fold_models::price::Used;
-use fold_models::provider::usage;
 use fold_runtime::agent::{Action, Id, act};
 use fold_runtime::journal::{Entry, Kind, Role, Usage};
 use fold_runtime::session::{Draft, Place, Session, Trigger};
@@ -198,8 +196,13 @@ impl World<'_> {
 
     /// The model asks for it and gets what fits.
     fn peeks(&mut self, call: &str) -> Outcome {
-        let Some((prompt, read)) = self.request()? else { return Ok(()) };
-        let Some(session) = &self.session else { return Ok(()) };
+        self.looks(call).map(drop)
+    }
+
+    /// The same; gives what it was shown, or why nothing, and nothing where no request could leave.
+    pub(super) fn looks(&mut self, call: &str) -> Outcome<Option<String>> {
+        let Some(taken) = self.request()? else { return Ok(None) };
+        let Some(session) = &self.session else { return Ok(None) };
         let band = session.band();
         let room = band.max_target.saturating_sub(session.occupancy());
         let reply = Action::parse(call).and_then(|action| act(session, &action, Some(&self.store), room));
@@ -207,14 +210,23 @@ impl World<'_> {
         self.probes.when("peek answered", !failed);
         self.probes.when("peek refused", failed);
         let text = reply.map_or_else(|refusal| refusal.to_string(), |reply| reply.text);
+        self.exchange(taken, ("pi_fold_context", call), (&text, failed))?;
+        Ok(Some(text))
+    }
+
+    /// A call of a tool, by an answer to the request that was taken, and its result: in the conversation, as any other.
+    pub(super) fn exchange(&mut self, taken: Taken, (tool, call): (&str, &str), (text, failed): (&str, bool)) -> Outcome {
         let id = format!("call_peek_{:04x}", self.answers);
         self.answers += 1;
         let output = call.len() as u64 / 4;
-        self.bill(Used { fresh: prompt - read, cached: read, written: 0, output });
-        let reported = if self.reports_usage { usage(prompt, read, 0, output) } else { Usage::default() };
+        if let Some(meters) = &mut self.meters {
+            meters.answered(taken.prompt, output);
+        }
+        self.bill(taken.used(output));
+        let reported = if self.reports_usage { taken.usage(output) } else { Usage::default() };
         self.reported = (reported.total > 0).then_some(reported.total);
         self.reported_at = self.appended;
-        let content = format!("[{{\"type\":\"toolCall\",\"id\":\"{id}\",\"name\":\"pi_fold_context\",\"arguments\":{call}}}]");
+        let content = format!("[{{\"type\":\"toolCall\",\"id\":\"{id}\",\"name\":\"{tool}\",\"arguments\":{call}}}]");
         let before = self.host.message_tokens();
         self.host.assistant(&Said {
             content: &content,
@@ -226,7 +238,7 @@ impl World<'_> {
         });
         let text = serde_json::Value::from(text).to_string();
         let content = format!("[{{\"type\":\"text\",\"text\":{text}}}]");
-        self.host.tool_result(&ToolResult { call_id: &id, tool: "pi_fold_context", content: &content, is_error: failed });
+        self.host.tool_result(&ToolResult { call_id: &id, tool, content: &content, is_error: failed });
         self.appended += self.host.message_tokens().saturating_sub(before);
         self.turn_end()
     }

@@ -15,6 +15,7 @@ impl World<'_> {
     pub(super) fn rot(&mut self, nth: u32) {
         let rotten = self.store.rot(nth as usize);
         self.probes.when("disk: rot", rotten.is_some());
+        self.faults.extend(rotten.map(|_| "disk: rot"));
         self.rotted.extend(rotten);
     }
 
@@ -23,6 +24,7 @@ impl World<'_> {
         let came_to_light = self.store.reopen();
         self.probes.when("disk: torn write", came_to_light.contains(&Fault::TornWrite));
         self.probes.when("disk: lost sync", came_to_light.contains(&Fault::LostSync));
+        self.faults.extend(came_to_light.into_iter().map(Fault::name));
     }
 
     /// Offers the store what no second copy is known of, as a host does when a session is opened, after a commit, and at a turn's end.
@@ -50,6 +52,7 @@ impl World<'_> {
         ] {
             self.probes.when(probe, refused && fault == Some(this));
         }
+        self.faults.extend(fault.filter(|_| refused).map(Fault::name));
         self.probes.when("second copy refused", refused);
         self.probes.when("second copy repaired", !saved.repaired.is_empty());
         let warning = saved.warning();

@@ -1,6 +1,6 @@
 //! What a person and the host do between turns: reopen, fork, go elsewhere, switch models, compact; and another extension.
 
-use super::{Outcome, World, name};
+use super::{Outcome, World, arms, name};
 use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::window::{Cause, Change};
@@ -10,7 +10,6 @@ use fold_models::price::Used;
 use fold_models::provider;
 use fold_models::shown::Shown;
 use fold_models::wire::Chain;
-use fold_runtime::config::Settings;
 use fold_runtime::journal::{Kind, Role};
 use fold_runtime::session::{Draft, Moment, Place};
 use serde_json::Value;
@@ -28,8 +27,7 @@ impl World<'_> {
     /// A person changes the settings: nothing that is shown changes, and the session is the one that opening its journal with them gives.
     pub(super) fn configure(&mut self, settings: &Value) -> Outcome {
         self.catch_up()?;
-        self.settings =
-            Settings::parse(&settings.to_string()).map_err(|refused| Broken::new("resume", "settings that can be read", refused.join("; ")))?;
+        self.settings = arms::settings(self.arm, settings).map_err(|refused| Broken::new("resume", "settings that can be read", refused))?;
         if let Some(recorder) = &mut self.recorder {
             recorder.settings = settings.to_string();
         }
@@ -56,6 +54,7 @@ impl World<'_> {
     pub(super) fn fails(&mut self) -> Outcome {
         self.catch_up()?;
         let Some(session) = &mut self.session else { return Ok(()) };
+        self.faults.insert("host: internal error of the policy");
         let told = session.suspend("the plan says so");
         if told.is_some() == self.suspended {
             return Err(Broken::new("suspension", "a person is told once", format!("{told:?}")));
@@ -156,9 +155,10 @@ impl World<'_> {
         self.open()
     }
 
-    pub(super) fn foreign_edit(&mut self, back: u32, omit: bool, replacement: &str) {
+    /// Whether another extension found something to edit.
+    pub(super) fn foreign_edit(&mut self, back: u32, omit: bool, replacement: &str) -> bool {
         let branch = self.host.branch();
-        let Some(last) = branch.len().checked_sub(1) else { return };
+        let Some(last) = branch.len().checked_sub(1) else { return false };
         // Another extension may come back to what it edited before.
         let again = self.fought.as_deref().filter(|_| back % 2 == 1).and_then(|id| self.host.position(id));
         let expanded = self.session.as_ref().filter(|_| back % 4 == 2).and_then(|session| {
@@ -172,11 +172,12 @@ impl World<'_> {
         let is_call = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
         let folded = self.session.is_some() && self.folds.touches(at);
         if omit && is_call && !folded {
-            return;
+            return false;
         }
         let is_assistant = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_)));
         let draft = Draft::ContextEdit { target: branch[at].id().to_owned(), replacement: content.filter(|_| !omit).map(str::to_owned) };
-        if !is_assistant && self.host.boundary(&[draft]).is_ok() {
+        let edited = !is_assistant && self.host.boundary(&[draft]).is_ok();
+        if edited {
             self.probes.when("foreign edit of a folded session", self.report.commits > 0);
             self.probes.when("foreign edit of what a fold hides or carries", folded);
             if folded {
@@ -187,6 +188,7 @@ impl World<'_> {
             self.reported = None;
             self.changes.push(Change { cause: Cause::ForeignEdit, targets: Some(BTreeSet::from([at])) });
         }
+        edited
     }
 
     /// Pi's own compaction, by itself or because a person asks for it.

@@ -12,12 +12,16 @@
 //! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
 //! | `copies` | second copies on a disk that goes wrong |
 //! | `agent` | the policy's own tool, as an agent uses it |
+//! | `arms` | what tells the arms apart beside who manages the window |
+//! | `facts` | facts that are asked for later: where they are, and what it costs to have them again |
+//! | `trouble` | a provider that fails, and a host that tries again |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
 
 use crate::meters::Meters;
 use crate::replay::Recording;
 use crate::report::{Report, Run, Violation};
+use crate::run::Fault;
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::sent::Sent;
 use fold_invariants::Broken;
@@ -25,17 +29,17 @@ use fold_invariants::commit::Folds;
 use fold_invariants::owed::Arm;
 use fold_invariants::probes::Probes;
 use fold_invariants::window::Change;
-use fold_models::agent::{Density, Model, Op, Plan, Profile, body};
-use fold_models::cache::{OpenAiCache, Rules};
+use fold_models::agent::{Density, Geometry, Model, Op, Plan, Profile, Trouble, body};
+use fold_models::cache::{self, Cache, Forecast, Served};
 use fold_models::clock::EventQueue;
 use fold_models::host::Host;
-use fold_models::price::{Prices, Row};
-use fold_models::provider;
+use fold_models::price::{Prices, Row, Used};
+use fold_models::provider::{self, usage};
 use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
 use fold_models::wire::{Chain, Reader, Rule};
 use fold_runtime::config::Settings;
-use fold_runtime::journal::{Digest, Entry, Kind};
+use fold_runtime::journal::{Digest, Entry, Kind, Usage};
 use fold_runtime::ports::Provider;
 use fold_runtime::session::{COMMIT_RECORD, Moment, Session, Trigger};
 use fold_runtime::window::Band;
@@ -45,24 +49,50 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 mod agent;
+mod arms;
 mod copies;
+mod facts;
 mod host;
 mod recording;
 mod request;
 mod runtime;
+mod trouble;
 mod writing;
 
 /// 2026-01-01, the first moment of every session.
 const START_MS: u64 = 1_767_225_600_000;
 
+/// Boundaries in which a session comes to rest: those that the edits of a commit are spread over, and two commits that find a little more.
+const QUIESCES_WITHIN: usize = 40;
+
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::bundled);
+
+/// A request that was taken: its tokens, and what the cache had and kept of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    prompt: u64,
+    served: Served,
+}
+
+impl Taken {
+    /// With so many tokens of an answer.
+    fn used(self, output: u64) -> Used {
+        let Taken { prompt, served: Served { read, written } } = self;
+        Used { fresh: prompt - read - written, cached: read, written, output }
+    }
+
+    /// The same as a provider reports it.
+    fn usage(self, output: u64) -> Usage {
+        usage(self.prompt, self.served.read, self.served.written, output)
+    }
+}
 
 /// What happens next.
 enum Event {
     /// The next operation of the plan.
     Op(usize),
     /// The answer of that operation is there.
-    Answered { op: usize, prompt: u64, read: u64 },
+    Answered { op: usize, taken: Taken },
     /// Its tools have run.
     Ran(usize),
 }
@@ -182,7 +212,7 @@ struct World<'p> {
     voice: Model,
     queue: EventQueue<Event>,
     now: u64,
-    cache: OpenAiCache,
+    cache: Box<dyn Cache>,
     chain: Chain,
     reader: Reader,
     price: &'static Row,
@@ -209,8 +239,22 @@ struct World<'p> {
     /// Boundaries that another extension will drop, and whether it dropped the last one.
     drops: u32,
     dropped: bool,
-    /// Requests that the provider will refuse whatever they hold.
+    /// Requests that the provider will refuse whatever they hold, and whether it calls their bodies too large.
     refusals: u8,
+    /// See `refusals`.
+    too_large: bool,
+    /// How the provider fails the next requests, and how many; how many it has failed in a row.
+    trouble: Option<(Trouble, u8)>,
+    /// See `trouble`.
+    failed: u8,
+    /// When the request that failed is tried again, in milliseconds from then.
+    retry_after: Option<u64>,
+    /// How far the host's clock is off, in milliseconds.
+    skew: i64,
+    /// Facts that were planted so far: the entry, and the salt of its text.
+    planted: Vec<(String, u64)>,
+    /// Faults that came to pass.
+    faults: BTreeSet<&'static str>,
     /// A person stopped the run; whoever goes on now does it unasked.
     aborted: bool,
     /// Folding is suspended since the host reported an internal error.
@@ -231,8 +275,8 @@ struct World<'p> {
     deep: bool,
     appended: u64,
     unsent_commit: Option<(usize, u64)>,
-    /// Prompt tokens of the requests that were taken, and how many of them were cached; tokens of summarizer calls.
-    admitted: (u64, u64),
+    /// Prompt tokens of the requests that were taken, how many of them were cached, and how many written; tokens of summarizer calls.
+    admitted: (u64, u64, u64),
     summarized: u64,
     appended_at_commit: u64,
     /// Requests in a row that were not sent.
@@ -262,14 +306,14 @@ type Outcome<T = ()> = Result<T, Broken>;
 
 impl<'p> World<'p> {
     fn new(plan: &'p Plan, arm: Arm, options: Options) -> Result<Self, String> {
-        let settings = Settings::parse(&plan.settings.to_string()).map_err(|refused| refused.join("; "))?;
-        refuse(plan)?;
+        let settings = arms::settings(arm, &plan.settings)?;
+        refuse(plan, arm)?;
         let tokens = match plan.world.density {
             Density::Constant(milli) => TokenModel::constant(milli, plan.world.overhead_tokens),
             Density::Drifting(salt) => TokenModel::new(salt, plan.world.overhead_tokens),
         };
         let model = provider::Model { name: name(plan.world.model), context_window: plan.window, max_output: 32_000 };
-        let session = if arm == Arm::Fold { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
+        let session = if arm.folds() { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
         let mut queue = EventQueue::starting_at(START_MS);
         queue.at(START_MS, Event::Op(0));
         Ok(World {
@@ -284,8 +328,8 @@ impl<'p> World<'p> {
             model,
             queue,
             now: START_MS,
-            cache: OpenAiCache::new(Rules { idle_ms: plan.world.cache_ttl_ms, ..Rules::IN_MEMORY }),
-            price: PRICES.find("openai", "openai-chat", "gpt-5.5", "2026-11-30").ok_or("the price table has no gpt-5.5 on the Chat wire")?,
+            cache: cache::of(plan.world.cache, plan.world.cache_ttl_ms, plan.world.router),
+            price: price(plan.world.cache)?,
             session,
             seen: 0,
             store: MemoryStore::default(),
@@ -302,6 +346,13 @@ impl<'p> World<'p> {
             drops: 0,
             dropped: false,
             refusals: 0,
+            too_large: false,
+            trouble: None,
+            failed: 0,
+            retry_after: None,
+            skew: 0,
+            planted: Vec::new(),
+            faults: BTreeSet::new(),
             aborted: false,
             suspended: false,
             fought: None,
@@ -312,10 +363,10 @@ impl<'p> World<'p> {
             reported_at: 0,
             answers: 0,
             step: 0,
-            deep: plan.profile == Profile::Swarm || plan.seed.is_multiple_of(10),
+            deep: matches!(plan.profile, Profile::Swarm | Profile::Full) || plan.seed.is_multiple_of(10),
             appended: 0,
             unsent_commit: None,
-            admitted: (0, 0),
+            admitted: (0, 0, 0),
             summarized: 0,
             appended_at_commit: 0,
             stopped: 0,
@@ -348,21 +399,30 @@ impl<'p> World<'p> {
         });
         self.report.sessions = 1;
         self.report.costs = vec![self.report.totals.tiered];
-        let digest = self.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Run { arm: self.arm, report: self.report, probes: self.probes, violation, digest }
+        let digest: String = std::mem::take(&mut self.trace).finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let faults = self.faults.iter().map(|name| (*name, Fault { delivered: 1, ..Fault::default() })).collect();
+        let outcome = if self.plan.profile == Profile::Full { self.came_to(&digest) } else { Digest::of(digest.as_bytes()) };
+        Run { arm: self.arm, report: self.report, probes: self.probes, violation, digest, faults, outcome }
+    }
+
+    /// What the session came to, beyond its course: every byte of its journal, the second copies, what a person was told of them.
+    fn came_to(&self, course: &str) -> Digest {
+        let mut text = format!("{course} {:?} {:?} {}", self.report.totals, self.warned, self.store.portrait());
+        self.host.journal().iter().for_each(|entry| text.push_str(entry.line()));
+        Digest::of(text.as_bytes())
     }
 
     fn play(&mut self) -> Outcome {
         while let Some((now, event)) = self.queue.pop() {
             self.now = now;
-            self.host.set_now(now);
+            self.host.set_now(now.saturating_add_signed(self.skew));
             match event {
                 Event::Op(op) if op < self.plan.ops.len() => {
                     self.step = op;
                     self.op(op)?;
                 }
                 Event::Op(_) => break,
-                Event::Answered { op, prompt, read } => self.answered(op, prompt, read)?,
+                Event::Answered { op, taken } => self.answered(op, taken)?,
                 Event::Ran(op) => {
                     self.ran(op)?;
                     self.next(op);
@@ -382,11 +442,24 @@ impl<'p> World<'p> {
 
     fn op(&mut self, at: usize) -> Outcome {
         let mut buffer = String::new();
-        self.aborted = false;
-        match &self.plan.ops[at] {
+        (self.aborted, self.retry_after) = (false, None);
+        let op = &self.plan.ops[at];
+        if matches!(
+            op,
+            Op::Idle { .. } | Op::Resume | Op::Fork { .. } | Op::Tree { .. } | Op::SetUsage { .. } | Op::Jump { .. } | Op::Configure { .. }
+        ) {
+            self.faults.extend(op.fault(self.plan.world.cache_ttl_ms));
+        }
+        match op {
             Op::Answer(answer) => {
-                if let Some((prompt, read)) = self.request()? {
-                    self.queue.after(800 + answer.salt % 4_000, Event::Answered { op: at, prompt, read });
+                self.keeps_notes()?;
+                let taken = if self.ended { None } else { self.request()? };
+                if let Some(taken) = taken {
+                    self.queue.after(800 + answer.salt % 4_000, Event::Answered { op: at, taken });
+                    return Ok(());
+                }
+                if let Some(wait) = self.retry_after.take().filter(|_| !self.ended) {
+                    self.queue.after(wait, Event::Op(at));
                     return Ok(());
                 }
                 if self.ended {
@@ -396,6 +469,7 @@ impl<'p> World<'p> {
             Op::User { text, images } => {
                 body::user(*text, *images, self.now, &mut buffer);
                 self.message(&buffer);
+                self.plant(*text);
             }
             Op::Bash { text, excluded } => {
                 body::bash(*text, *excluded, self.now, &mut buffer);
@@ -424,14 +498,22 @@ impl<'p> World<'p> {
                 self.queue.after(*ms, Event::Op(at + 1));
                 return Ok(());
             }
-            Op::Compact { .. } => self.compact(false)?,
+            Op::Compact { .. } => {
+                let before = self.host.branch().len();
+                self.compact(false)?;
+                if self.host.branch().len() > before {
+                    self.faults.extend(op.fault(0));
+                }
+            }
             Op::Resume => self.resume()?,
             Op::Fork { back } => self.fork(*back)?,
             Op::Tree { back } => self.tree(*back)?,
             Op::ModelSwitch { window_ppm, model } => self.switch(*window_ppm, *model)?,
             Op::ForeignEdit { back, omit, text } => {
                 body::replacement(*text, *omit, &mut buffer);
-                self.foreign_edit(*back, *omit, &buffer);
+                if self.foreign_edit(*back, *omit, &buffer) {
+                    self.faults.extend(op.fault(0));
+                }
             }
             Op::SetUsage { reported } => self.reports_usage = *reported,
             Op::Crash { after } => self.crash = Some(*after),
@@ -440,6 +522,15 @@ impl<'p> World<'p> {
             Op::Rot { nth } => self.rot(*nth),
             Op::Fail => self.fails()?,
             Op::Refuse { times } => self.refusals = *times,
+            Op::Trouble { trouble: Trouble::TooLarge, times } => (self.refusals, self.too_large) = (*times, true),
+            Op::Trouble { trouble, times } => self.trouble = Some((*trouble, *times)),
+            Op::Jump { ms } => self.jumps(*ms),
+            Op::Question { nth } => {
+                self.question(nth)?;
+                if self.ended {
+                    return Ok(());
+                }
+            }
             Op::Configure { settings } => self.configure(settings)?,
             Op::Ask => drop(self.boundary(Moment::Asked)?),
             Op::Act { verb, nth, text } => {
@@ -514,6 +605,7 @@ impl<'p> World<'p> {
         self.probes.hit("session ended");
         self.adds_up()?;
         self.catch_up()?;
+        self.quiesces()?;
         if self.deep {
             self.same_window()?;
             self.reopened("resume")?;
@@ -523,16 +615,35 @@ impl<'p> World<'p> {
         self.second_copies()
     }
 
+    /// Once nothing goes wrong any more and nothing comes, a few boundaries write what is still to be written, and then there is nothing to do.
+    fn quiesces(&mut self) -> Outcome {
+        (self.crash, self.drops, self.refusals, self.trouble) = (None, 0, 0, None);
+        self.store.fail(None);
+        if self.session.is_none() || self.recorded || self.aborted {
+            return Ok(());
+        }
+        for _ in 0..QUIESCES_WITHIN {
+            let before = self.host.branch().len();
+            self.boundary(Moment::TurnEnd)?;
+            if self.host.branch().len() == before {
+                return Ok(());
+            }
+        }
+        Err(Broken::new("progress", format!("nothing to do {QUIESCES_WITHIN} boundaries after the last fault"), "another entry at each of them"))
+    }
+
     /// The bill is for the requests that were taken and the summaries that were made, each token once, at the row's rates.
     fn adds_up(&self) -> Outcome {
         let (totals, rates) = (&self.report.totals, &self.price.rates);
         let used = totals.used;
-        let (prompt, cached) = self.admitted;
-        if (used.fresh + used.cached, used.cached) != (prompt + self.summarized, cached) {
-            let seen = format!("{} billed, {} of them cached", used.fresh + used.cached, used.cached);
-            return Err(Broken::new("accounting", format!("{} prompt tokens, {cached} of them cached", prompt + self.summarized), seen));
+        let (prompt, cached, written) = self.admitted;
+        let all = used.fresh + used.cached + used.written;
+        if (all, used.cached, used.written) != (prompt + self.summarized, cached, written) {
+            let seen = format!("{all} billed, {} of them cached and {} written", used.cached, used.written);
+            let expected = format!("{} prompt tokens, {cached} of them cached and {written} written", prompt + self.summarized);
+            return Err(Broken::new("accounting", expected, seen));
         }
-        let flat = used.fresh * rates.input + used.cached * rates.cached + used.output * rates.output;
+        let flat = used.fresh * rates.input + used.cached * rates.cached + used.written * rates.written + used.output * rates.output;
         if totals.flat != flat || totals.tiered < flat {
             return Err(Broken::new(
                 "accounting",
@@ -550,7 +661,7 @@ impl<'p> World<'p> {
         // What goes wrong here goes wrong at the next boundary too, where it is told.
         let _ = self.catch_up();
         let clock = self.queue.clock();
-        let status = self.session.as_ref().map(|session| session.status(&clock, &self.cache));
+        let status = self.session.as_ref().map(|session| session.status(&clock, &Forecast { cache: &self.cache, last: &self.chain }));
         let step = Step {
             op,
             name: self.plan.ops.get(op).map_or("end", Op::name),
@@ -573,12 +684,26 @@ impl<'p> World<'p> {
     }
 }
 
+/// What the tokens of a session cost behind a cache: the newest price of a model that has it, and where there is none, as in an own machine,
+/// gpt-5.5's.
+fn price(cache: Geometry) -> Result<&'static Row, String> {
+    let newest = |model: &str| PRICES.newest(model).ok_or_else(|| format!("the price table has no {model}"));
+    match cache {
+        Geometry::Ends => newest("gpt-5.6-sol"),
+        Geometry::Markers | Geometry::MarkersForAnHour | Geometry::SpareMarker => newest("claude-opus-4-8"),
+        Geometry::Units => newest("deepseek-flash"),
+        Geometry::Steps | Geometry::LongSteps | Geometry::Blocks | Geometry::Radix => {
+            PRICES.find("openai", "openai-chat", "gpt-5.5", "2026-11-30").ok_or_else(|| "the price table has no gpt-5.5 on the Chat wire".to_owned())
+        }
+    }
+}
+
 fn name(model: Model) -> String {
     format!("{}/{}", model.provider(), model.id())
 }
 
 /// A plan that no world can run: drawn ones never are, edited ones may be.
-fn refuse(plan: &Plan) -> Result<(), String> {
+fn refuse(plan: &Plan, arm: Arm) -> Result<(), String> {
     const CENTURY_MS: u64 = 100 * 365 * 86_400_000;
     if plan.world.density == Density::Constant(0) {
         return Err("world.density is 0 thousandths of a byte per token; it must be at least 1".to_owned());
@@ -593,8 +718,7 @@ fn refuse(plan: &Plan) -> Result<(), String> {
                 }
             }
             Op::Configure { settings } => {
-                let settings = Settings::parse(&settings.to_string()).map_err(|refused| refused.join("; "))?;
-                Band::new(&settings, plan.window)?;
+                Band::new(&arms::settings(arm, settings)?, plan.window)?;
             }
             _ => {}
         }

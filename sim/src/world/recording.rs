@@ -1,10 +1,9 @@
 //! A recorded conversation, issued again.
 
-use super::{Outcome, World};
+use super::{Outcome, Taken, World};
 use fold_invariants::Broken;
 use fold_models::agent::text::Shape;
 use fold_models::agent::{Text, Verb};
-use fold_models::price::Used;
 use fold_models::provider::{usage, usage_json};
 use fold_runtime::journal::{Entry, Kind, Role};
 use fold_runtime::window::Size;
@@ -23,7 +22,7 @@ impl World<'_> {
                 self.now += 1_000;
                 self.host.set_now(self.now);
                 match self.request() {
-                    Ok(Some((prompt, read))) => measured = Some((prompt, read)),
+                    Ok(Some(taken)) => measured = Some(taken),
                     Ok(None) => break,
                     Err(broken) => return Ok(Err(broken)),
                 }
@@ -85,15 +84,15 @@ impl World<'_> {
     }
 
     /// The recorded line behind the present leaf, with what this world's provider measures.
-    pub(super) fn written_again(&mut self, entry: &Entry, measured: Option<(u64, u64)>) -> Result<Entry, String> {
+    pub(super) fn written_again(&mut self, entry: &Entry, measured: Option<Taken>) -> Result<Entry, String> {
         let mut line = entry.line().to_owned();
         let wrong = |what: &str| format!("entry {} could not be written again: {what}", entry.id());
-        if let Some((prompt, read)) = measured {
+        if let Some(taken) = measured {
             let good = entry.is_good_answer();
             let output = if good { Size::of_original(entry).bytes * 1_000 / self.density() } else { 0 };
-            self.bill(Used { fresh: prompt - read, cached: read, written: 0, output });
+            self.bill(taken.used(output));
             if let Some(recorded) = entry.message_field("usage").filter(|raw| raw.starts_with('{')) {
-                let usage = if good { usage(prompt, read, 0, output) } else { usage(0, 0, 0, 0) };
+                let usage = if good { taken.usage(output) } else { usage(0, 0, 0, 0) };
                 self.reported = (usage.total > 0).then_some(usage.total).or(self.reported.filter(|_| !good));
                 if usage.total > 0 {
                     self.reported_at = self.appended;

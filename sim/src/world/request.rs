@@ -1,13 +1,14 @@
 //! Requests: what leaves, whether the provider takes it, what it costs, and what comes back.
 
-use super::{Event, Outcome, World, is_record};
+use super::{Event, Outcome, Taken, World, is_record};
 use crate::sabotage::Saboteur;
 use crate::sent::{Cut, Sent};
 use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
 use fold_invariants::reference;
 use fold_invariants::window::{Cause, Change, follows, no_notice};
-use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Stop, body};
+use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Reply, Stop, Trouble, body};
+use fold_models::cache::Served;
 use fold_models::host::from_scratch;
 use fold_models::price::Used;
 use fold_models::provider::{Overflow, usage, usage_json};
@@ -20,18 +21,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl World<'_> {
-    /// Sends the window. Gives the prompt's tokens and how many of them the cache had; `None` where the session ends here.
-    pub(super) fn request(&mut self) -> Outcome<Option<(u64, u64)>> {
-        if self.arm == Arm::Fold && !self.may_leave()? {
+    /// Sends the window. `None` where the session ends here.
+    pub(super) fn request(&mut self) -> Outcome<Option<Taken>> {
+        if self.arm.folds() && !self.may_leave()? {
             return Ok(None);
         }
         let mut again = 0;
         loop {
-            let (tokens, read) = self.send()?;
+            let taken = self.send()?;
+            if self.fails_to_answer(taken)? {
+                return Ok(None);
+            }
+            let tokens = taken.prompt;
             let Err(overflow) = self.admit(tokens) else {
-                self.admitted = (self.admitted.0 + tokens, self.admitted.1 + read);
-                self.stopped = 0;
-                return Ok(Some((tokens, read)));
+                self.admits(taken);
+                return Ok(Some(taken));
             };
             self.probes.hit("request refused for its size");
             self.last_read = (0, 0);
@@ -39,7 +43,7 @@ impl World<'_> {
             if !self.recover_from(&overflow.to_string(), again == 0)? {
                 self.explain(format!("{tokens} tokens in a window of {}", self.model.context_window));
                 self.stopped += 1;
-                if self.arm != Arm::Fold || self.recorded || self.stopped > 2 {
+                if !self.arm.folds() || self.recorded || self.stopped > 2 {
                     self.stop("the window is full")?;
                 }
                 return Ok(None);
@@ -56,10 +60,19 @@ impl World<'_> {
         }
     }
 
+    /// A request was taken.
+    pub(super) fn admits(&mut self, taken: Taken) {
+        let Taken { prompt, served } = taken;
+        self.admitted = (self.admitted.0 + prompt, self.admitted.1 + served.read, self.admitted.2 + served.written);
+        (self.stopped, self.failed) = (0, 0);
+    }
+
     /// What the provider says to a request of so many tokens.
     fn admit(&mut self, tokens: u64) -> Result<(), Overflow> {
         if self.refuses() {
             self.refusals -= 1;
+            self.faults.insert(if self.too_large { Trouble::TooLarge.name() } else { "provider: overflow" });
+            self.too_large &= self.refusals > 0;
             return Err(Overflow { window: self.model.context_window, tokens });
         }
         self.model.admit(tokens)
@@ -67,7 +80,7 @@ impl World<'_> {
 
     /// Whether the provider refuses the next request whatever it holds.
     fn refuses(&self) -> bool {
-        self.arm == Arm::Fold && self.refusals > 0
+        self.arm.folds() && self.refusals > 0
     }
 
     /// Whether a person stops the answer that is asked for.
@@ -144,7 +157,7 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn send(&mut self) -> Outcome<(u64, u64)> {
+    pub(super) fn send(&mut self) -> Outcome<Taken> {
         if self.aborted {
             return Err(Broken::new("progress", "nothing of ours goes on with a run that was stopped", "a request"));
         }
@@ -164,13 +177,14 @@ impl World<'_> {
         self.changes.clear();
         let tokens = self.chain.tokens();
         self.within_the_fence(tokens)?;
-        let read = if self.refuses() || tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
-        if let Some(meters) = &mut self.meters {
+        let unread = self.refuses() || self.turned_away() || tokens > self.model.context_window;
+        let served = if unread { Served::default() } else { self.cache.serve(&self.chain, self.now, self.now + 700) };
+        if let Some(meters) = self.meters.as_mut().filter(|_| !unread) {
             meters.request(&self.chain, self.now, self.now + 700);
         }
-        self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
-        self.last_read = (read, tokens - read.min(tokens));
-        Ok((tokens, read))
+        self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, served.read].map(u64::to_le_bytes).concat());
+        self.last_read = (served.read, tokens - served.read.min(tokens));
+        Ok(Taken { prompt: tokens, served })
     }
 
     /// Keeps the request that is sent now, if somebody wants to know.
@@ -291,11 +305,7 @@ impl World<'_> {
 
     /// What a host does about a refused request; whether it asks again. Pi itself compacts and tries again once.
     pub(super) fn recover_from(&mut self, error: &str, first: bool) -> Outcome<bool> {
-        let failed = Answer { salt: 0, thinking_bytes: 0, text_bytes: 0, stop: Stop::Error, ids: IdStyle::Fresh, calls: Vec::new(), aside: None };
-        let mut buffer = String::new();
-        body::assistant(&failed, &[], self.voice, &usage_json(&usage(0, 0, 0, 0)), self.now, &mut buffer);
-        let buffer = buffer.replace("529 overloaded_error: Overloaded", error);
-        self.message(&buffer);
+        self.fails_with(error, 0);
         let id = self.host.leaf().map_or(String::new(), |leaf| leaf.id().to_owned());
         let at = self.host.branch().len() - 1;
         if self.host.omit_attempt(&id).is_ok() {
@@ -303,8 +313,8 @@ impl World<'_> {
         }
         match self.arm {
             Arm::None => Ok(false),
-            Arm::Native => self.compact_once(first),
-            Arm::Fold => {
+            Arm::Native | Arm::NativeStore => self.compact_once(first),
+            Arm::Fold | Arm::FoldBriefs | Arm::FoldStore | Arm::FoldOnce | Arm::FoldImmediate => {
                 let asked_again = self.boundary(Moment::Refused)?;
                 self.probes.when("request sent again after an overflow", asked_again);
                 if asked_again || !self.lets_host_compact(Moment::Refused)? {
@@ -346,17 +356,17 @@ impl World<'_> {
         Ok(self.host.branch().len() > before)
     }
 
-    pub(super) fn answered(&mut self, op: usize, prompt: u64, read: u64) -> Outcome {
+    pub(super) fn answered(&mut self, op: usize, taken: Taken) -> Outcome {
         let Op::Answer(answer) = &self.plan.ops[op] else { return Ok(()) };
         let failed = matches!(answer.stop, Stop::Error | Stop::Aborted);
         self.aborted = answer.stop == Stop::Aborted;
         let output = if failed { 0 } else { spoken(answer) * 1_000 / self.density() };
-        let used = Used { fresh: prompt - read, cached: read, written: 0, output };
+        self.faults.extend(answer.stop.fault());
         if let Some(meters) = &mut self.meters {
-            meters.answered(prompt, output);
+            meters.answered(taken.prompt, output);
         }
-        self.bill(used);
-        let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
+        self.bill(taken.used(output));
+        let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { taken.usage(output) };
         // What an empty answer cost is no measurement: the host does not send it again.
         let empty = answer.text_bytes + answer.thinking_bytes == 0 && answer.calls.is_empty();
         self.reported = (reported.total > 0 && !empty).then_some(reported.total).or(self.reported.filter(|_| failed || empty));
@@ -375,7 +385,7 @@ impl World<'_> {
     pub(super) fn bill(&mut self, used: Used) {
         let cost = self.price.cost(used);
         self.report.totals.add(used, cost);
-        self.report.peak = self.report.peak.max(used.fresh + used.cached);
+        self.report.peak = self.report.peak.max(used.fresh + used.cached + used.written);
         if let Some(session) = &self.session {
             self.report.index_bytes += u128::from(session.index_bytes());
             self.report.window_bytes += u128::from(session.shown().bytes);
@@ -401,9 +411,13 @@ impl World<'_> {
         if !matches!(answer.stop, Stop::Error | Stop::Aborted) {
             let mut results = Vec::new();
             for (call, id) in answer.calls.iter().zip(&ids) {
-                body::tool_results(call, id, self.now, &mut buffer, &mut |message| results.push(message.to_owned()));
+                let given = if let Reply::Given(outcome) = &call.reply { Some(outcome.text) } else { None };
+                body::tool_results(call, id, self.now, &mut buffer, &mut |message| results.push((message.to_owned(), given)));
             }
-            results.iter().for_each(|message| self.message(message));
+            for (message, given) in results {
+                self.message(&message);
+                given.into_iter().for_each(|text| self.plant(text));
+            }
         }
         self.turn_end()
     }
@@ -411,7 +425,7 @@ impl World<'_> {
     pub(super) fn turn_end(&mut self) -> Outcome {
         match self.arm {
             Arm::None => Ok(()),
-            Arm::Fold => {
+            Arm::Fold | Arm::FoldBriefs | Arm::FoldStore | Arm::FoldOnce | Arm::FoldImmediate => {
                 let commits = self.report.commits;
                 let asked_again = self.boundary(Moment::TurnEnd)?;
                 self.probes.when("commit after a person's abort", self.aborted && self.report.commits > commits);
@@ -419,6 +433,7 @@ impl World<'_> {
                 if asked_again {
                     self.send()?;
                 }
+                self.tends_as_the_arm_does()?;
                 if self.host_asks() {
                     let (suspended, before) = (self.suspended, self.host.branch().len());
                     let lets = self.lets_host_compact(Moment::TurnEnd)?;
@@ -430,8 +445,8 @@ impl World<'_> {
                 }
                 self.save()
             }
-            Arm::Native if self.host_asks() => self.compact(true),
-            Arm::Native => Ok(()),
+            Arm::Native | Arm::NativeStore if self.host_asks() => self.compact(true),
+            Arm::Native | Arm::NativeStore => Ok(()),
         }
     }
 
@@ -453,9 +468,9 @@ impl World<'_> {
             "request {} would hold {held}{}{what}. A larger --budget replays further",
             self.report.totals.requests + 1,
             match self.arm {
-                Arm::Fold => ", and nothing ripe makes room",
+                arm if arm.folds() => ", and nothing ripe makes room",
                 Arm::None => ", and this arm makes no room",
-                Arm::Native => ", and there is nothing to compact",
+                _ => ", and there is nothing to compact",
             }
         ));
     }

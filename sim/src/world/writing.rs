@@ -27,6 +27,7 @@ impl World<'_> {
             }
             self.drops -= 1;
             self.dropped = true;
+            self.faults.insert("host: boundary dropped");
             self.probes.hit("boundary dropped");
             self.note = format!("{}dropped; ", self.note);
             return Ok(0);
@@ -55,6 +56,7 @@ impl World<'_> {
             }
         }
         if crash.is_some() {
+            self.faults.insert("host: crash inside a commit");
             self.probes.hit("crash inside a commit");
             self.note = format!("{}died after {written} of {} drafts; ", self.note, drafts.len());
             self.died = true;
