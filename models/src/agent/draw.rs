@@ -111,7 +111,7 @@ fn campaign(seed: u64) -> Plan {
         let total = stream.between(16_000, 19_000);
         let calls = if batch % BATCHES == 0 {
             // Every fourth stage tells a fact, and the last message asks for all sixteen.
-            let shape = if batch / BATCHES % 4 == 0 { Shape::Fact } else { Shape::Prose };
+            let shape = if (batch / BATCHES).is_multiple_of(4) { Shape::Fact } else { Shape::Prose };
             vec![call(&mut stream, Tool::Stage, 0, total, shape)]
         } else {
             let parallel = stream.between(1, 3);
