@@ -69,6 +69,8 @@ pub struct Report {
     pub stops: BTreeMap<&'static str, u64>,
     /// Where facts were when they were asked for.
     pub facts: BTreeMap<&'static str, u64>,
+    /// Where the sources were of what answers named, in recorded conversations.
+    pub sources: BTreeMap<&'static str, u64>,
     /// What it took to have them again, and to keep a store: calls and tokens, by what was done.
     pub upkeep: BTreeMap<&'static str, u64>,
     /// Every commit in true tokens; kept for single-session profiles.
@@ -95,6 +97,7 @@ impl Report {
             (&mut self.deferrals, other.deferrals),
             (&mut self.stops, other.stops),
             (&mut self.facts, other.facts),
+            (&mut self.sources, other.sources),
             (&mut self.upkeep, other.upkeep),
         ] {
             for (name, count) in more {

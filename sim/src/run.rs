@@ -191,3 +191,41 @@ pub fn smallest(plan: Plan, violation: &Violation, options: Options, most_tries:
         runs.is_ok_and(|runs| runs[0].violation.as_ref().is_some_and(|found| found.invariant == violation.invariant))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A seed of the full profile whose fold session this fault reached and was compared for.
+    fn reached(fault: &str) -> (Plan, Run) {
+        let compared = |seed: u64| {
+            let drawn = draw(Profile::Full, seed);
+            let run = plan(&drawn, &[Arm::Fold], Options::default()).expect("runs").remove(0);
+            (run.faults.get(fault).is_some_and(|fault| fault.compared == 1)).then_some((drawn, run))
+        };
+        (0..600).find_map(compared).expect("a seed that reaches it")
+    }
+
+    #[test]
+    fn what_must_not_change_a_course_is_told_when_it_does() {
+        for (fault, invariant) in [("clock: jump", "determinism"), ("disk: rot", "durable"), ("host: reload", "resume")] {
+            let (plan, honest) = reached(fault);
+            assert_eq!(honest.violation, None);
+            // As if a decision had hung on it.
+            let mut run = Run { faults: BTreeMap::from([(fault, Fault { delivered: 1, ..Fault::default() })]), ..honest.clone() };
+            let another = Run { digest: "another".to_owned(), report: Report { commits: honest.report.commits + 1, ..honest.report }, ..honest };
+            with_and_without(&plan, &mut run, |_| Ok(another.clone())).expect("compared");
+            assert_eq!(run.violation.expect("a violation").invariant, invariant);
+        }
+    }
+
+    #[test]
+    fn a_violation_of_the_same_session_without_a_fault_is_one() {
+        let (plan, mut run) = reached("host: fork");
+        let broken = Violation { invariant: "band", arm: "fold", step: 3, expected: "this".to_owned(), seen: "that".to_owned() };
+        let without = Run { violation: Some(broken), ..run.clone() };
+        with_and_without(&plan, &mut run, |_| Ok(without.clone())).expect("compared");
+        let told = run.violation.expect("a violation").expected;
+        assert!(told.starts_with("this (in the same session without \"") && told.ends_with("\")"), "{told}");
+    }
+}

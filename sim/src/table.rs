@@ -73,7 +73,7 @@ enum Row {
 }
 
 /// The rows of every table of arms.
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     Row::Figure("sessions", |report| thousands(report.sessions)),
     Row::Figure("requests", |report| thousands(report.totals.requests)),
     Row::Figure("commits", |report| thousands(report.commits)),
@@ -97,6 +97,7 @@ const ROWS: [Row; 24] = [
     Row::Figure("  90th percentile", |report| dollars(report.cost_at(900_000))),
     Row::Counts("ended early", |report| &report.stops),
     Row::Counts("facts when asked for", |report| &report.facts),
+    Row::Counts("sources of what answers name", |report| &report.sources),
     Row::Counts("looked for again", |report| &report.upkeep),
 ];
 
@@ -281,6 +282,7 @@ fn arm_json(report: &Report) -> Value {
         "written": report.totals.used.written,
         "output": report.totals.used.output,
         "facts": report.facts,
+        "sources": report.sources,
         "upkeep": report.upkeep,
         "dollars": report.totals.tiered as f64 / 1e9,
         "dollars_flat": report.totals.flat as f64 / 1e9,

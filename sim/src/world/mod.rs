@@ -14,6 +14,7 @@
 //! | `agent` | the policy's own tool, as an agent uses it |
 //! | `arms` | what tells the arms apart beside who manages the window |
 //! | `facts` | facts that are asked for later: where they are, and what it costs to have them again |
+//! | `sources` | whether what an answer names is still in sight |
 //! | `trouble` | a provider that fails, and a host that tries again |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
@@ -56,6 +57,7 @@ mod host;
 mod recording;
 mod request;
 mod runtime;
+mod sources;
 mod trouble;
 mod writing;
 
@@ -253,6 +255,8 @@ struct World<'p> {
     skew: i64,
     /// Facts that were planted so far: the entry, and the salt of its text.
     planted: Vec<(String, u64)>,
+    /// Where names were said, in a recorded conversation.
+    sources: sources::Sources,
     /// Faults that came to pass.
     faults: BTreeSet<&'static str>,
     /// A person stopped the run; whoever goes on now does it unasked.
@@ -352,6 +356,7 @@ impl<'p> World<'p> {
             retry_after: None,
             skew: 0,
             planted: Vec::new(),
+            sources: sources::Sources::default(),
             faults: BTreeSet::new(),
             aborted: false,
             suspended: false,

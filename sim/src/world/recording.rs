@@ -27,10 +27,14 @@ impl World<'_> {
                     Err(broken) => return Ok(Err(broken)),
                 }
             }
+            if measured.is_some() {
+                self.names(entry);
+            }
             let line = self.written_again(entry, measured)?;
             let before = self.host.message_tokens();
             self.host.adopt(&line).map_err(|why| format!("entry {}: {why}", entry.id()))?;
             self.appended += self.host.message_tokens().saturating_sub(before);
+            self.becomes_a_source();
             let goes_on = entries.get(index + 1).is_some_and(|next| matches!(next.kind(), Kind::Message(Role::ToolResult { .. })));
             let in_turn = matches!(entry.kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));
             if in_turn
