@@ -6,6 +6,7 @@
 use crate::price::{Rates, Row, Used};
 use serde::Deserialize;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// The totals of one run, as they were published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,21 @@ pub struct Run {
     pub bill: Option<Bill>,
     /// What a summarizer used, if that was published.
     pub summarizer: Option<Used>,
+    /// Its requests by what came before each, where that was published.
+    pub classes: Vec<Class>,
+}
+
+/// Requests of one class: what came before them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// How many.
+    pub requests: u64,
+    /// Tokens that the longest common prefix with the request before would have had, and all of them, by the publisher's own count.
+    pub ideal: (u64, u64),
+    /// Tokens that the provider read from its cache, and all of them, as it reported.
+    pub served: (u64, u64),
 }
 
 /// What was paid for a run.
@@ -145,6 +161,42 @@ struct Published {
     arm: String,
     usage: Usage,
     billed: Option<Billed>,
+    context_events: Option<Events>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Events {
+    #[serde(default)]
+    counterfactual_by_request_class: BTreeMap<String, Ideal>,
+    #[serde(default)]
+    observed_cache_by_request_class: BTreeMap<String, Observed>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ideal {
+    requests: u64,
+    ideal_cached_tokens: u64,
+    projected_tokens: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Observed {
+    cache_read: u64,
+    prompt_tokens: u64,
+}
+
+impl Events {
+    fn classes(self) -> Vec<Class> {
+        let Events { counterfactual_by_request_class: ideal, observed_cache_by_request_class: observed } = self;
+        let class = |(name, Ideal { requests, ideal_cached_tokens, projected_tokens }): (String, Ideal)| {
+            let served = observed.get(&name).map_or((0, 0), |served| (served.cache_read, served.prompt_tokens));
+            Class { name, requests, ideal: (ideal_cached_tokens, projected_tokens), served }
+        };
+        ideal.into_iter().map(class).collect()
+    }
 }
 
 /// One shape has the agent's totals here, the other has them apart from the summarizer's, with what each cost.
@@ -201,8 +253,9 @@ impl Paid {
 
 impl Published {
     fn run(self) -> Result<Run, String> {
-        let Published { run_id: id, arm, usage, billed } = self;
-        let run = |requests, used, bill, summarizer| Run { id: id.clone(), arm: arm.clone(), requests, used, bill, summarizer };
+        let Published { run_id: id, arm, usage, billed, context_events } = self;
+        let classes = context_events.map_or_else(Vec::new, Events::classes);
+        let run = |requests, used, bill, summarizer| Run { id: id.clone(), arm: arm.clone(), requests, used, bill, summarizer, classes };
         let nano = |usd| nano(usd).ok_or_else(|| format!("run {id}: {usd} is no amount of dollars"));
         match usage {
             Usage::Whole(Tokens { requests, input_fresh, cache_read, cache_write, output }) => {
@@ -269,6 +322,7 @@ mod tests {
                 used: Used { fresh, cached, written: 0, output },
                 bill: Some(Bill { agent: bill, beside: 0, total: bill, long, peak: 372_000 }),
                 summarizer: None,
+                classes: Vec::new(),
             };
             let verdict = run.check(&row()).verdict;
             assert_eq!(verdict, if long == 0 { Verdict::Reproduced } else { Verdict::WithinTier });
@@ -317,6 +371,15 @@ mod tests {
         };
         let verdict = |usd| read(&json(usd)).expect("a ledger")[0].check(&row()).verdict;
         assert_eq!([verdict(0.53), verdict(0.54)], [Verdict::Reproduced, Verdict::Contradicted]);
+    }
+
+    #[test]
+    fn requests_by_class_are_read_with_what_the_longest_prefix_had_and_what_was_served() {
+        let json = r#"{"runs":[{"runId":"r","arm":"pifold","usage":{"requests":1,"inputFresh":1,"cacheRead":0,"cacheWrite":0,"output":1},"contextEvents":{
+            "counterfactualByRequestClass":{"after-fold":{"requests":6,"idealCachedTokens":1399,"projectedTokens":503998,"counterfactualCacheShare":0.0}},
+            "observedCacheByRequestClass":{"after-fold":{"requests":6,"cacheRead":1024,"promptTokens":510000}}}}]}"#;
+        let class = Class { name: "after-fold".to_owned(), requests: 6, ideal: (1_399, 503_998), served: (1_024, 510_000) };
+        assert_eq!(read(json).expect("a ledger")[0].classes, vec![class]);
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub struct Report {
     pub deferrals: BTreeMap<&'static str, u64>,
     /// Sessions that ended before their plan did, by reason.
     pub stops: BTreeMap<&'static str, u64>,
+    /// Requests that were taken, by what came before each: how many, tokens read from the cache, tokens.
+    pub classes: BTreeMap<&'static str, [u64; 3]>,
     /// Where facts were when they were asked for.
     pub facts: BTreeMap<&'static str, u64>,
     /// Where the sources were of what answers named, in recorded conversations.
@@ -103,6 +105,10 @@ impl Report {
             for (name, count) in more {
                 *counts.entry(name).or_insert(0) += count;
             }
+        }
+        for (name, [requests, read, prompt]) in other.classes {
+            let class = self.classes.entry(name).or_insert([0; 3]);
+            *class = [class[0] + requests, class[1] + read, class[2] + prompt];
         }
         self.commits_in_detail.extend(other.commits_in_detail);
         self.after_ppm = match (self.after_ppm, other.after_ppm) {

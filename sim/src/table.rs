@@ -283,6 +283,7 @@ fn arm_json(report: &Report) -> Value {
         "output": report.totals.used.output,
         "facts": report.facts,
         "sources": report.sources,
+        "request_classes": report.classes,
         "upkeep": report.upkeep,
         "dollars": report.totals.tiered as f64 / 1e9,
         "dollars_flat": report.totals.flat as f64 / 1e9,

@@ -1,11 +1,14 @@
 //! `cargo xtask ledger`: published totals billed again with our prices.
 
+use fold_invariants::owed::Arm;
+use fold_models::agent::{Profile, draw};
 use fold_models::price::Prices;
-use fold_models::published::{Run, Verdict, read};
+use fold_models::published::{Class, Run, Verdict, read};
 use fold_sim::screen::{Json, line};
-use fold_sim::table::{dollars, table, thousands};
+use fold_sim::table::{dollars, per_cent, table, thousands};
+use fold_sim::world;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Published ledgers billed again: what our prices make of their totals, and whether that is what was paid.
@@ -75,10 +78,60 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
                 "What the long tier added cannot be derived from totals: it is what was paid above the base rates, and its limits are those of so many requests of that size.",
             )?;
         }
-        files.push(json!({ "file": name.to_string(), "runs": values }));
+        let classes = if runs.iter().any(|run| !run.classes.is_empty()) { by_class(&runs)? } else { Value::Null };
+        files.push(json!({ "file": name.to_string(), "runs": values, "request_classes": classes }));
     }
     json.write(&json!({ "schema": 1, "model": row.model, "date": row.date, "source": row.source, "files": files, "contradicted": !clean }))?;
     Ok(clean)
+}
+
+/// Tokens of a class: read, and all.
+type Share = (u64, u64);
+
+fn share((read, all): Share) -> String {
+    if all == 0 { String::new() } else { per_cent(u64::try_from(u128::from(read) * 1_000_000 / u128::from(all)).unwrap_or(0)) }
+}
+
+/// What the longest common prefix had and what was served, request class by request class, beside our plain prefix cache over our campaign. Nothing of ours
+/// is fitted: seed 0 of the profile, the published steps of 128 tokens, no router.
+fn by_class(runs: &[Run]) -> Result<Value, String> {
+    let (model, _) = world::metered(&draw(Profile::Campaign, 0), Arm::Fold)?;
+    let (mut rows, mut values) = (Vec::new(), Vec::new());
+    let sum = |classes: &[&Class]| {
+        let add = |pick: fn(&Class) -> Share| classes.iter().fold((0, 0), |sum: Share, class| (sum.0 + pick(class).0, sum.1 + pick(class).1));
+        (add(|class| class.ideal), add(|class| class.served))
+    };
+    let mut tell = |run: &str, class: &str, requests: u64, ideal: Share, served: Share| {
+        rows.push(vec![run.to_owned(), class.to_owned(), thousands(requests), share(ideal), share(served)]);
+        values.push(json!({ "run": run, "class": class, "requests": requests, "longest_prefix": [ideal.0, ideal.1], "served": [served.0, served.1] }));
+    };
+    let with: Vec<&Run> = runs.iter().filter(|run| !run.classes.is_empty()).collect();
+    for run in &with {
+        for class in &run.classes {
+            tell(&run.id, &class.name, class.requests, class.ideal, class.served);
+        }
+        let all: Vec<&Class> = run.classes.iter().collect();
+        let (ideal, served) = sum(&all);
+        tell(&run.id, "all", all.iter().map(|class| class.requests).sum(), ideal, served);
+    }
+    let names: BTreeSet<&str> = with.iter().flat_map(|run| &run.classes).map(|class| class.name.as_str()).collect();
+    for name in names {
+        let all: Vec<&Class> = with.iter().flat_map(|run| &run.classes).filter(|class| class.name == name).collect();
+        let (ideal, served) = sum(&all);
+        tell("all of them", name, all.iter().map(|class| class.requests).sum(), ideal, served);
+    }
+    // Ours are both: the longest prefix in steps is what its cache serves.
+    for (name, [requests, read, prompt]) in &model.report.classes {
+        tell("the model, seed 0", name, *requests, (*read, *prompt), (*read, *prompt));
+    }
+    let all = model.report.classes.values().fold((0, 0, 0), |sum, class| (sum.0 + class[0], sum.1 + class[1], sum.2 + class[2]));
+    tell("the model, seed 0", "all", all.0, (all.1, all.2), (all.1, all.2));
+    line("")?;
+    line("cached share by request class: of the longest common prefix with the request before, and as served")?;
+    for text in table(&["run", "requests that came", "requests", "longest prefix", "served"], rows).lines() {
+        line(text)?;
+    }
+    Ok(json!(values))
 }
 
 /// What the runs of an arm cost together; `paid` where every one of them says so.

@@ -233,6 +233,8 @@ struct World<'p> {
     changes: Vec<Change>,
     /// Whether the last request parted from the one before it, and the branch tells why.
     rewritten: bool,
+    /// What came before the request that left last.
+    class: &'static str,
     /// Commits since the last request, by trigger and by what had been appended then.
     committed: BTreeMap<(Trigger, u64), u32>,
     /// The process dies after so many of the next drafts, or died just now.
@@ -344,6 +346,7 @@ impl<'p> World<'p> {
             recovered: BTreeSet::new(),
             changes: Vec::new(),
             rewritten: false,
+            class: "first",
             committed: BTreeMap::new(),
             crash: None,
             died: false,

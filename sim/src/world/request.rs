@@ -65,6 +65,23 @@ impl World<'_> {
         let Taken { prompt, served } = taken;
         self.admitted = (self.admitted.0 + prompt, self.admitted.1 + served.read, self.admitted.2 + served.written);
         (self.stopped, self.failed) = (0, 0);
+        let [requests, read, all] = self.report.classes.entry(self.class).or_insert([0; 3]);
+        (*requests, *read, *all) = (*requests + 1, *read + served.read, *all + prompt);
+    }
+
+    /// What came before the request that leaves now, in the classes that published ledgers have.
+    fn classify(&self, rewrites: bool) -> &'static str {
+        let ours = self.changes.iter().map(|change| change.cause).filter(|cause| cause.is_ours()).min();
+        let looked = self.host.window().last().is_some_and(|shown| shown.facts.tool.as_bytes() == b"pi_fold_context");
+        match ours.filter(|_| rewrites) {
+            Some(Cause::Commit) => "after-fold",
+            Some(Cause::Expand | Cause::Refold) => "after-expand",
+            _ if looked => "after-peek",
+            Some(_) => "after-peek",
+            None if rewrites => "after the host's doing",
+            None if self.host.last_request().is_empty() => "first",
+            None => "after-message",
+        }
     }
 
     /// What the provider says to a request of so many tokens.
@@ -163,6 +180,7 @@ impl World<'_> {
         }
         let rewrites = self.host.first_change() < self.host.last_request().len();
         let before: Vec<Arc<Shown>> = if rewrites { self.host.last_request().to_vec() } else { Vec::new() };
+        self.class = self.classify(rewrites);
         let request = self.host.request();
         self.keep_request(request.first_change);
         follows(&before, self.host.window(), request, &self.changes)?;
