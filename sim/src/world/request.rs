@@ -1,6 +1,6 @@
 //! Requests: what leaves, whether the provider takes it, what it costs, and what comes back.
 
-use super::{Event, Outcome, World, is_record};
+use super::{Asked, Event, FIRST_BYTE_MS, Outcome, World, is_record};
 use crate::sabotage::Saboteur;
 use crate::sent::{Cut, Sent};
 use fold_invariants::Broken;
@@ -164,9 +164,16 @@ impl World<'_> {
         self.changes.clear();
         let tokens = self.chain.tokens();
         self.within_the_fence(tokens)?;
-        let read = if self.refuses() || tokens > self.model.context_window { 0 } else { self.cache.request(&self.chain, self.now, self.now + 700) };
+        let read = if self.refuses() || tokens > self.model.context_window {
+            0
+        } else {
+            self.cache.request(&self.chain, self.now, self.now + FIRST_BYTE_MS)
+        };
         if let Some(meters) = &mut self.meters {
-            meters.request(&self.chain, self.now, self.now + 700);
+            meters.request(&self.chain, self.now, self.now + FIRST_BYTE_MS);
+        }
+        if let Some(asked) = &mut self.asked {
+            asked.push(Asked { entries: self.host.branch().len(), at_ms: self.now, output: 0 });
         }
         self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, read].map(u64::to_le_bytes).concat());
         self.last_read = (read, tokens - read.min(tokens));
@@ -354,6 +361,9 @@ impl World<'_> {
         let used = Used { fresh: prompt - read, cached: read, written: 0, output };
         if let Some(meters) = &mut self.meters {
             meters.answered(prompt, output);
+        }
+        if let Some(last) = self.asked.as_mut().and_then(|asked| asked.last_mut()) {
+            last.output = output;
         }
         self.bill(used);
         let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { usage(prompt, read, 0, output) };
