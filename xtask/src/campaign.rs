@@ -52,8 +52,13 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let first = came.first().ok_or("there is no arm")?;
     let course = Course::of(&plan)?;
     let planner = Planner::new(&course);
-    let optima: Vec<Optimum> = first.meters.iter().map(|meter| planner.optimum(meter.geometry, meter.price.as_ref())).collect::<Result<_, _>>()?;
-    for (at, (meter, optimum)) in first.meters.iter().zip(&optima).enumerate() {
+    let kept = came.iter().flat_map(|of| &of.report.commits_in_detail).map(|commit| commit.after).min().unwrap_or(0);
+    let least = |meter: &Meter| {
+        let optimum = |kept| planner.optimum(meter.geometry, meter.price.as_ref(), kept);
+        Ok(Least { any: optimum(0)?, keeping: optimum(kept)? })
+    };
+    let leasts: Vec<Least> = first.meters.iter().map(least).collect::<Result<_, String>>()?;
+    for (at, (meter, least)) in first.meters.iter().zip(&leasts).enumerate() {
         line("")?;
         let price = meter
             .price
@@ -61,16 +66,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
             .map_or_else(|| "whoever runs the model pays for the machine".to_owned(), |row| format!("{} of {}", row.model, row.date));
         line(&format!("{}: {price}", meter.cache))?;
         let arms = came.iter().filter_map(|of| Some((of.arm.name(), of.meters.iter().nth(at)?.totals, of.report.stops.is_empty())));
-        let rows = arms.chain([("optimum", optimum.totals, true)]).map(|(arm, totals, ended)| {
-            let of_optimum = if ended { fixed(of_optimum(&totals, meter, optimum), 6, 3) } else { String::new() };
-            row(arm, &totals, meter.price.is_some(), of_optimum)
-        });
-        let head = ["arm", "requests", "read", "written", "fresh", "read share", "dollars", "without the tier", "of optimum"];
+        let optima = [("optimum", least.any.totals, true), ("optimum, keeping", least.keeping.totals, true)];
+        let rows = arms.chain(optima).map(|(arm, totals, ended)| row(arm, &totals, meter, ended.then_some(least)));
+        let head = ["arm", "requests", "read", "written", "fresh", "read share", "dollars", "without the tier", "of optimum", "keeping"];
         for text in table(&head, rows).lines() {
             line(text)?;
         }
     }
-    for text in wrapped(OF_OPTIMUM, 120) {
+    for text in wrapped(&OF_OPTIMUM.replace("{kept}", &thousands(kept)), 120) {
         line(&text)?;
     }
     let early: Vec<&str> = came.iter().filter(|of| !of.report.stops.is_empty()).map(|of| of.arm.name()).collect();
@@ -80,16 +83,34 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     for violation in &found {
         line(&format!("VIOLATION of {} by {}: expected {}, seen {}", violation.invariant, violation.arm, violation.expected, violation.seen))?;
     }
-    let arms: Vec<Value> = came.iter().map(|of| value(of, &optima)).collect();
-    let optimum: Vec<Value> = first.meters.iter().zip(&optima).map(|(meter, optimum)| least(meter, optimum)).collect();
-    json.write(&json!({ "schema": 2, "seed": arguments.seed, "window": plan.window, "arms": arms, "optimum": optimum, "violations": found }))?;
+    let arms: Vec<Value> = came.iter().map(|of| value(of, &leasts)).collect();
+    let optima = |which: fn(&Least) -> &Optimum| -> Vec<Value> {
+        first.meters.iter().zip(&leasts).map(|(meter, least)| optimum_value(meter, which(least))).collect()
+    };
+    json.write(&json!({
+        "schema": 2,
+        "seed": arguments.seed,
+        "window": plan.window,
+        "arms": arms,
+        "optimum": optima(|least| &least.any),
+        "optimum_keeping": { "tokens": kept, "caches": optima(|least| &least.keeping) },
+        "violations": found,
+    }))?;
     Ok(found.is_empty())
+}
+
+/// The least that folding can cost before one cache.
+struct Least {
+    any: Optimum,
+    /// Where every commit leaves as many tokens as the policy's own do.
+    keeping: Optimum,
 }
 
 /// Said below the tables.
 const OF_OPTIMUM: &str = "optimum knows every request beforehand and folds by the law's own cuts, but when and as deep as is cheapest before this cache. \
-    \"of optimum\" is an arm's dollars, or its fresh tokens where nobody bills, over the least that any such plan costs. An arm that does what the planner may not \
-    can be below 1: native forgets, and a clip is cheaper than a fold.";
+    What is good about raw work stands in no bill, so it keeps none; \"keeping\", it leaves at least {kept} tokens, as every commit of fold did. \
+    The last two columns are an arm's dollars, or its fresh tokens where nobody bills, over the least that any such plan costs. \
+    An arm that does what the planner may not can be below 1: native forgets, and a clip is cheaper than a fold.";
 
 /// What an arm costs of the least that folding can cost, in millionths.
 fn of_optimum(totals: &Totals, meter: &Meter, optimum: &Optimum) -> u64 {
@@ -97,10 +118,12 @@ fn of_optimum(totals: &Totals, meter: &Meter, optimum: &Optimum) -> u64 {
     u64::try_from(cost * 1_000_000 / u128::from(optimum.least.max(1))).unwrap_or(u64::MAX)
 }
 
-fn row(arm: &str, totals: &Totals, priced: bool, of_optimum: String) -> Vec<String> {
+/// An arm that ended early is not compared.
+fn row(arm: &str, totals: &Totals, meter: &Meter, least: Option<&Least>) -> Vec<String> {
     let used = totals.used;
     let prompt = used.fresh + used.cached + used.written;
-    let cost = |nano: u64| if priced { dollars(nano) } else { String::new() };
+    let cost = |nano: u64| if meter.price.is_some() { dollars(nano) } else { String::new() };
+    let of = |optimum: Option<&Optimum>| optimum.map_or_else(String::new, |optimum| fixed(of_optimum(totals, meter, optimum), 6, 3));
     vec![
         arm.to_owned(),
         thousands(totals.requests),
@@ -110,12 +133,13 @@ fn row(arm: &str, totals: &Totals, priced: bool, of_optimum: String) -> Vec<Stri
         per_cent((used.cached * 1_000_000).checked_div(prompt).unwrap_or(0)),
         cost(totals.tiered),
         cost(totals.flat),
-        of_optimum,
+        of(least.map(|least| &least.any)),
+        of(least.map(|least| &least.keeping)),
     ]
 }
 
 /// The optimum before one cache.
-fn least(meter: &Meter, optimum: &Optimum) -> Value {
+fn optimum_value(meter: &Meter, optimum: &Optimum) -> Value {
     let (used, priced) = (optimum.totals.used, meter.price.as_ref());
     let commits: Vec<Value> = optimum
         .commits
@@ -136,12 +160,13 @@ fn least(meter: &Meter, optimum: &Optimum) -> Value {
     })
 }
 
-fn value(of: &Came, optima: &[Optimum]) -> Value {
+fn value(of: &Came, leasts: &[Least]) -> Value {
     let meters: Vec<Value> = of
         .meters
         .iter()
-        .zip(optima)
-        .map(|(meter, optimum)| {
+        .zip(leasts)
+        .map(|(meter, least)| {
+            let of = |optimum| of.report.stops.is_empty().then(|| of_optimum(&meter.totals, meter, optimum));
             let (used, priced) = (meter.totals.used, meter.price.as_ref());
             json!({
                 "cache": meter.cache,
@@ -153,7 +178,8 @@ fn value(of: &Came, optima: &[Optimum]) -> Value {
                 "output": used.output,
                 "nano_dollars": priced.map(|_| meter.totals.tiered),
                 "nano_dollars_without_tier": priced.map(|_| meter.totals.flat),
-                "of_optimum_ppm": of.report.stops.is_empty().then(|| of_optimum(&meter.totals, meter, optimum)),
+                "of_optimum_ppm": of(&least.any),
+                "of_optimum_keeping_ppm": of(&least.keeping),
             })
         })
         .collect();

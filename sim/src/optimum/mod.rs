@@ -7,6 +7,8 @@
 //!   depend on how it was reached. The law chooses among the same levels whenever it reaches its target by folds alone.
 //! - What is folded stays folded. Nothing is expanded, clipped, pinned or briefed; no request waits for a cache to come or go; deciding costs nothing.
 //! - A request holds at most the budget, and leaves room for an answer. The planner knows its size, so no margin is kept.
+//! - A commit may be bound to leave so many tokens at least, as the law's target binds it. Without that bound the cheapest window is the smallest: raw work is
+//!   read at a cost, and what it is good for stands in no bill.
 //! - A request costs what the price says of its tokens read, written and fresh and of its answer, by the tier its input falls into. Where nobody
 //!   bills, it costs its fresh tokens.
 //!
@@ -20,7 +22,7 @@
 //! | steps | exact: the request before begins like this one at least as far as any older one does, and is at least as young |
 //! | blocks | exact while the memory holds one request; a smaller memory would read less |
 //! | message ends, markers | a lower bound: an old request that ended before everything a commit changes is taken to be held still, whatever levels came since |
-//! | units | a lower bound: so is what any two levels have in common, whether or not both were sent |
+//! | units | a lower bound: so is what any two levels up to the last have in common, whether or not both were sent |
 //!
 //! Message by message no level shows again what a level before it had replaced, but for a person's message that carried a placeholder and gets its
 //! own words back; where one does, steps and blocks are a lower bound too. In each case a read is counted too high and never too low, and nowhere does a read cost
@@ -77,26 +79,36 @@ impl<'c> Planner<'c> {
         Planner { course, reads: Reads::new(course) }
     }
 
-    /// The cheapest plan before a cache at a price.
+    /// The cheapest plan before a cache at a price, whose commits leave so many tokens in the request after them, or more.
     ///
     /// # Errors
     /// A sentence when a request fits at no level.
     ///
     /// # Panics
     /// If a written token costs less than a read one: then a lower bound would have to read as little as possible.
-    pub fn optimum(&self, geometry: Geometry, price: Option<&Row>) -> Result<Optimum, String> {
+    pub fn optimum(&self, geometry: Geometry, price: Option<&Row>, kept: u64) -> Result<Optimum, String> {
         assert!(price.is_none_or(|row| reads_pay(geometry, row)), "a read costs more than what it saves");
-        let levels = self.cheapest(geometry, price)?;
-        let (least, levels) = (levels.0, levels.1);
+        let (least, levels) = self.cheapest(geometry, price, kept)?;
         Ok(Optimum { least, totals: sent(self.course, geometry, price, &levels), commits: self.commits(&levels), levels })
     }
 
     /// The least cost, and the level of each request.
-    fn cheapest(&self, geometry: Geometry, price: Option<&Row>) -> Result<(u64, Vec<usize>), String> {
+    fn cheapest(&self, geometry: Geometry, price: Option<&Row>, kept: u64) -> Result<(u64, Vec<usize>), String> {
         // By request and level: the least cost up to there, and the level before.
         let mut table: Vec<Vec<Option<(u64, usize)>>> = Vec::with_capacity(self.course.requests.len());
         for request in 0..self.course.requests.len() {
-            let row: Vec<_> = (0..=self.course.deepest(request)).map(|level| self.arrive(geometry, price, table.last(), request, level)).collect();
+            let arrive = |level| {
+                let tokens = self.reads.tokens(request, level);
+                let cost = |before| self.cost(geometry, price, Step { request, before, level });
+                let Some(last) = table.last().filter(|_| tokens <= self.course.limit) else {
+                    return (level == 0 && tokens <= self.course.limit).then(|| (cost(0), 0));
+                };
+                let from = if tokens < kept { level } else { 0 };
+                let ways = (from..last.len().min(level + 1)).rev().filter_map(|before| Some((last[before]?.0 + cost(before), before)));
+                // Of equal ones the one that committed last.
+                ways.min_by_key(|(cost, _)| *cost)
+            };
+            let row: Vec<_> = (0..=self.course.deepest(request)).map(arrive).collect();
             if row.iter().all(Option::is_none) {
                 return Err(format!("request {request} fits at no level within {} tokens", self.course.limit));
             }
@@ -113,27 +125,9 @@ impl<'c> Planner<'c> {
         Ok((least, levels))
     }
 
-    /// The cheapest way to a request at a level; of equal ones the one that commits last.
-    fn arrive(
-        &self,
-        geometry: Geometry,
-        price: Option<&Row>,
-        last: Option<&Vec<Option<(u64, usize)>>>,
-        request: usize,
-        level: usize,
-    ) -> Option<(u64, usize)> {
-        let tokens = self.reads.tokens(request, level);
-        if tokens > self.course.limit {
-            return None;
-        }
-        let output = self.course.requests[request].output;
-        let cost = |before: usize| {
-            let served = self.reads.served(geometry, Step { request, before, level });
-            cost_of(price, used(tokens, served, output))
-        };
-        let Some(last) = last else { return (level == 0).then(|| (cost(0), 0)) };
-        let ways = last.iter().enumerate().take(level + 1).rev().filter_map(|(before, way)| Some((way.as_ref()?.0 + cost(before), before)));
-        ways.min_by_key(|(cost, _)| *cost)
+    fn cost(&self, geometry: Geometry, price: Option<&Row>, step: Step) -> u64 {
+        let used = used(self.reads.tokens(step.request, step.level), self.reads.served(geometry, step), self.course.requests[step.request].output);
+        price.map_or(used.fresh, |row| row.cost(used).tiered)
     }
 
     fn commits(&self, levels: &[usize]) -> Vec<Commit> {
@@ -161,10 +155,6 @@ pub fn sent(course: &Course, geometry: Geometry, price: Option<&Row>, levels: &[
 /// What totals come to in the planner's measure.
 pub fn measure(totals: &Totals, price: Option<&Row>) -> u64 {
     if price.is_some() { totals.tiered } else { totals.used.fresh }
-}
-
-fn cost_of(price: Option<&Row>, used: Used) -> u64 {
-    price.map_or(used.fresh, |row| row.cost(used).tiered)
 }
 
 fn used(tokens: u64, Served { read, written }: Served, output: u64) -> Used {

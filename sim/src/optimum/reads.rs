@@ -44,6 +44,8 @@ struct Pair {
     ended: usize,
     /// The same for what ends with the last placeholder of a level.
     placed: usize,
+    /// The same for what any two levels up to the first have in common.
+    met: usize,
 }
 
 /// A request, its level, and the level of the request before it.
@@ -79,15 +81,23 @@ impl<'c> Reads<'c> {
             pairs: Vec::new(),
             system: course.system(),
         };
-        reads.pairs = (0..course.levels.len()).map(|level| reads.pairs_of(level)).collect();
+        // Where each level parts from those before it, nearest to the beginning first.
+        let mut partings: Vec<Vec<usize>> = Vec::with_capacity(course.levels.len());
+        for level in 0..course.levels.len() {
+            let commons: Vec<usize> = (0..level).map(|before| reads.common(before, level)).collect();
+            reads.pairs.push(reads.pairs_of(level, &commons, &partings));
+            partings.push(commons);
+            partings[level].sort_unstable();
+        }
         reads
     }
 
-    fn pairs_of(&self, level: usize) -> Vec<Pair> {
+    fn pairs_of(&self, level: usize, commons: &[usize], partings: &[Vec<usize>]) -> Vec<Pair> {
         let mut best = Pair::default();
         let mut pairs = Vec::with_capacity(level + 1);
-        for before in 0..level {
-            let common = self.common(before, level);
+        for (before, &common) in commons.iter().enumerate() {
+            let met = partings[before].partition_point(|place| *place <= common).checked_sub(1).map_or(0, |at| partings[before][at]);
+            best.met = best.met.max(met);
             best.common = best.common.max(common);
             best.ended = best.ended.max(self.last_request(before, common));
             best.placed = best.placed.max(Some(self.placeholders[before]).filter(|at| *at <= common).unwrap_or(0));
@@ -174,8 +184,8 @@ impl<'c> Reads<'c> {
                 let mut held = Vec::new();
                 if warm(rules.idle_ms) {
                     held.extend(here.requests());
-                    // What two requests had in common is a unit for the third, and no commit was before the first.
-                    held.extend((step.before > 0).then_some(here.shared()));
+                    // What two requests had in common is a unit for the third, and before the first commit none parted.
+                    held.extend((step.before > 0).then_some(here.pair.met));
                 }
                 let answered = held.into_iter().map(|place| self.behind_the_answer(step.level, place).min(here.length));
                 let tokens = answered.map(|place| self.tokens_to(step.level, place)).max().unwrap_or(0);

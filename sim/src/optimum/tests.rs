@@ -120,22 +120,24 @@ fn price(stream: &mut Stream, tokens: u64) -> Row {
 }
 
 /// The least of all plans, if any keeps within the limit.
-fn exhaustive(course: &Course, geometry: Geometry, price: Option<&Row>) -> Option<u64> {
-    fn try_all(course: &Course, levels: &mut Vec<usize>, each: &mut impl FnMut(&[usize])) {
+fn exhaustive(course: &Course, geometry: Geometry, price: Option<&Row>, kept: u64) -> Option<u64> {
+    fn try_all(course: &Course, kept: u64, levels: &mut Vec<usize>, each: &mut impl FnMut(&[usize])) {
         let request = levels.len();
         if request == course.requests.len() {
             return each(levels);
         }
-        for level in levels.last().copied().unwrap_or(0)..=course.deepest(request) {
-            if course.chain(request, level).tokens() <= course.limit {
+        let last = levels.last().copied().unwrap_or(0);
+        for level in last..=course.deepest(request) {
+            let tokens = course.chain(request, level).tokens();
+            if tokens <= course.limit && (level == last || tokens >= kept) {
                 levels.push(level);
-                try_all(course, levels, each);
+                try_all(course, kept, levels, each);
                 levels.pop();
             }
         }
     }
     let mut least = None;
-    try_all(course, &mut Vec::new(), &mut |levels| {
+    try_all(course, kept, &mut Vec::new(), &mut |levels| {
         let cost = measure(&sent(course, geometry, price, levels), price);
         least = Some(least.map_or(cost, |least: u64| least.min(cost)));
     });
@@ -152,15 +154,16 @@ fn no_plan_costs_less_and_before_steps_and_blocks_one_costs_as_much() {
         let mut stream = Stream::named(seed, "price");
         let row = price(&mut stream, course.limit);
         let price = stream.chance(4, 5).then_some(&row);
+        let kept = if stream.chance(1, 3) { stream.between(0, course.limit) } else { 0 };
         let last = course.requests.len() - 1;
         forced += u64::from(course.chain(last, 0).tokens() > course.limit);
         for (kind, geometry) in geometries(&mut stream).into_iter().enumerate() {
-            let Some(least) = exhaustive(&course, geometry, price) else {
+            let Some(least) = exhaustive(&course, geometry, price, kept) else {
                 stuck += 1;
-                planner.optimum(geometry, price).expect_err("a request that fits at no level");
+                planner.optimum(geometry, price, kept).expect_err("a request that fits at no level");
                 continue;
             };
-            let found: Optimum = planner.optimum(geometry, price).expect("a plan");
+            let found: Optimum = planner.optimum(geometry, price, kept).expect("a plan");
             let reached = measure(&found.totals, price);
             assert!(found.least <= least && least <= reached, "seed {seed}, {geometry:?}: {} <= {least} <= {reached}", found.least);
             if matches!(geometry, Geometry::Steps(_) | Geometry::Paged(_)) {
