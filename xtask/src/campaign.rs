@@ -21,7 +21,7 @@ pub struct Arguments {
     seed: u64,
     /// Options of the policy in the place of those drawn, as JSON.
     #[arg(long)]
-    settings: Option<Value>,
+    settings: Option<String>,
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -38,9 +38,9 @@ struct Came {
 pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let json = Json::at(arguments.json.as_deref(), &[])?;
     let mut plan = draw(Profile::Campaign, arguments.seed);
-    if let Some(Value::Object(options)) = &arguments.settings {
-        let drawn = plan.settings.as_object_mut().ok_or("the drawn settings are no object")?;
-        drawn.extend(options.clone());
+    if let Some(text) = &arguments.settings {
+        let options: serde_json::Map<String, Value> = serde_json::from_str(text).map_err(|why| format!("--settings is no JSON object: {why}"))?;
+        plan.settings.as_object_mut().ok_or("the drawn settings are no object")?.extend(options);
     }
     line(&format!("seed {} of the campaign: 64 stages in a window of {} tokens", arguments.seed, thousands(plan.window)))?;
     let (mut came, mut found) = (Vec::new(), Vec::new());

@@ -3,7 +3,10 @@
 use super::course::{Course, Level, Request};
 use super::{Optimum, Planner, measure, sent};
 use crate::meters::Geometry;
-use fold_models::agent::Stream;
+use crate::run;
+use crate::world;
+use fold_invariants::owed::Arm;
+use fold_models::agent::{Profile, Stream, draw};
 use fold_models::cache::{ends, markers, paged, prefix, units};
 use fold_models::price::{Rates, Row, Tier};
 use fold_models::shown::WireRole;
@@ -45,7 +48,7 @@ fn course(seed: u64) -> Course {
             messages.push(piece(name, stream.between(5, 200), WireRole::User));
         }
         batches.push(Batch { begins, ends: messages.len(), held: results == 0 || stream.chance(1, 6) });
-        at_ms += stream.weighted(&[(8, 2_000), (2, 6 * MINUTE_MS), (1, 40 * MINUTE_MS), (1, 180 * MINUTE_MS)]);
+        at_ms += stream.weighted(&[(8, 2_000), (1, 5 * MINUTE_MS), (1, 6 * MINUTE_MS), (1, 40 * MINUTE_MS), (1, 180 * MINUTE_MS)]);
     }
     messages.truncate(requests.last().expect("a request").messages);
     let overhead = stream.between(1, 300);
@@ -154,8 +157,9 @@ fn no_plan_costs_less_and_before_steps_and_blocks_one_costs_as_much() {
         let mut stream = Stream::named(seed, "price");
         let row = price(&mut stream, course.limit);
         let price = stream.chance(4, 5).then_some(&row);
-        let kept = if stream.chance(1, 3) { stream.between(0, course.limit) } else { 0 };
         let last = course.requests.len() - 1;
+        let request = usize::try_from(stream.below(last as u64 + 1)).expect("a request");
+        let kept = if stream.chance(1, 3) { course.chain(request, course.deepest(request)).tokens() } else { 0 };
         forced += u64::from(course.chain(last, 0).tokens() > course.limit);
         for (kind, geometry) in geometries(&mut stream).into_iter().enumerate() {
             let Some(least) = exhaustive(&course, geometry, price, kept) else {
@@ -180,3 +184,34 @@ fn no_plan_costs_less_and_before_steps_and_blocks_one_costs_as_much() {
 
 /// Sessions tried, each before six caches.
 const SEEDS: u64 = 1_000;
+
+/// The policy chooses among the planner's levels: found by the size of each of its requests, they cost before every cache what the policy's own
+/// requests cost there, to the last token.
+#[test]
+fn the_policy_walks_along_the_levels_of_the_planner_and_costs_no_less() {
+    let mut plan = draw(Profile::Campaign, 0);
+    plan.ops.truncate(150);
+    let course = Course::of(&plan).expect("a course");
+    let planner = Planner::new(&course);
+    let (_, steps) = run::trace(&plan, Arm::Fold, None).expect("a run");
+    let mut levels: Vec<usize> = Vec::new();
+    for (request, tokens) in steps.iter().map(|step| step.cached + step.fresh).filter(|tokens| *tokens > 0).enumerate() {
+        let from = levels.last().copied().unwrap_or(0);
+        let level = (from..=course.deepest(request)).find(|level| planner.reads.tokens(request, *level) == tokens);
+        levels.push(level.unwrap_or_else(|| panic!("request {request} of {tokens} tokens is at no level")));
+    }
+    assert_eq!(levels.len(), course.requests.len());
+    let after = |at: usize| planner.reads.tokens(at, levels[at]);
+    let kept = (1..levels.len()).filter(|at| levels[at - 1] < levels[*at]).map(after).min().expect("a commit");
+    let (run, meters) = world::metered(&plan, Arm::Fold).expect("a run");
+    assert!(run.report.commits >= 3 && run.violation.is_none());
+    for meter in meters.iter() {
+        let price = meter.price.as_ref();
+        assert_eq!(sent(&course, meter.geometry, price, &levels), meter.totals, "{}", meter.cache);
+        for kept in [0, kept] {
+            let least = planner.optimum(meter.geometry, price, kept).expect("a plan").least;
+            let cost = measure(&meter.totals, price);
+            assert!(least < cost, "{}, keeping {kept}: {least} of {cost}", meter.cache);
+        }
+    }
+}
