@@ -120,8 +120,15 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// A message of the window: the reasoning and the text of an answer are one block each, its calls and images one more for each.
-    fn of(shown: &Shown) -> Self {
+    /// A message that leaves: the reasoning and the text of an answer are one block each, its calls and images one more for each.
+    pub fn of(item: Item<'_>, model: &TokenModel) -> Self {
+        let shown = match item {
+            Item::Message(_, shown) => shown,
+            Item::Synthetic(_, call) => {
+                let wire = mix(hash(0, NO_RESULT.as_bytes()), hash(0, call.id.as_bytes()));
+                return Piece { wire, tokens: model.synthetic(), blocks: 1, role: WireRole::Tool, placeholder: false };
+            }
+        };
         let facts = &shown.facts;
         let one = |bytes: u64| u32::from(bytes > 0);
         let more = u32::try_from(facts.calls.len() as u64 + facts.images).unwrap_or(u32::MAX);
@@ -193,13 +200,7 @@ impl Chain {
     }
 
     fn item(&mut self, item: Item<'_>, model: &TokenModel) {
-        match item {
-            Item::Message(_, shown) => self.append(Piece::of(shown)),
-            Item::Synthetic(_, call) => {
-                let wire = mix(hash(0, NO_RESULT.as_bytes()), hash(0, call.id.as_bytes()));
-                self.append(Piece { wire, tokens: model.synthetic(), blocks: 1, role: WireRole::Tool, placeholder: false });
-            }
-        }
+        self.append(Piece::of(item, model));
     }
 
     /// A request that begins like this one, as far as its messages lie within so many tokens, and goes on with something else.

@@ -6,6 +6,7 @@
 //! | [`report`] | what an arm did and what it cost; reports add up |
 //! | [`run`] | a seed through every arm, a failing plan shrunk |
 //! | [`meters`] | the same requests before several providers: caches and prices |
+//! | [`optimum`] | the least a session can cost by folding, knowing the future |
 //! | [`sabotage`] | planted bugs, at the seam between runtime and world |
 //! | [`replay`] | a recorded session as a plan |
 //! | [`saving`] | recorded sessions through every arm, and what folding would have saved, in words |
@@ -15,6 +16,7 @@
 //! Same plan, same build or another, one thread or many: the same digest.
 
 pub mod meters;
+pub mod optimum;
 pub mod replay;
 pub mod report;
 pub mod run;

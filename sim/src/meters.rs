@@ -12,11 +12,41 @@ use fold_models::cache::{Cache, Served, ends, markers, paged, prefix, units};
 use fold_models::price::{Prices, Rates, Row, Totals, Used};
 use fold_models::wire::Chain;
 
+/// A cache by its rules, of which an empty one can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Geometry {
+    /// The longest prefix two requests share, in steps.
+    Steps(prefix::Rules),
+    /// Prefixes that end with a message.
+    Ends(ends::Rules),
+    /// Prefixes that end at a marked block.
+    Markers(markers::Rules),
+    /// Whole prefix units.
+    Units(units::Rules),
+    /// Blocks of tokens in a memory.
+    Paged(paged::Rules),
+}
+
+impl Geometry {
+    /// A cache with nothing in it.
+    pub fn empty(self) -> Box<dyn Cache> {
+        match self {
+            Geometry::Steps(rules) => Box::new(OpenAiCache::new(rules)),
+            Geometry::Ends(rules) => Box::new(MessageEnds::new(rules)),
+            Geometry::Markers(rules) => Box::new(Markers::new(rules)),
+            Geometry::Units(rules) => Box::new(Units::new(rules)),
+            Geometry::Paged(rules) => Box::new(Paged::new(rules)),
+        }
+    }
+}
+
 /// One provider's cache and price.
 #[derive(Debug)]
 pub struct Meter {
     /// The geometry, in words.
     pub cache: &'static str,
+    /// The same by its rules.
+    pub geometry: Geometry,
     /// The model whose price is taken; nothing where whoever runs the model pays for the machine.
     pub price: Option<Row>,
     /// What was used and what it cost; without a price no dollars.
@@ -40,17 +70,24 @@ impl Meters {
         // An hour's life costs twice the input to write (the provider's page of prices, 2026-11).
         let mut hour = row("claude-opus-4-8");
         hour.rates = Rates { written: 2 * hour.rates.input, ..hour.rates };
-        let meter = |cache, price, rule: Box<dyn Cache>| Meter { cache, price, totals: Totals::default(), rule, served: Served::default() };
+        let meter = |cache, price, geometry: Geometry| Meter {
+            cache,
+            geometry,
+            price,
+            totals: Totals::default(),
+            rule: geometry.empty(),
+            served: Served::default(),
+        };
         Meters(vec![
-            meter("steps of 128", Some(row("gpt-5.4")), Box::new(OpenAiCache::new(prefix::Rules::IN_MEMORY))),
-            meter("steps of 2,048", Some(row("gpt-5.5")), Box::new(OpenAiCache::new(prefix::Rules::GPT_5_5))),
-            meter("message ends", Some(row("gpt-5.6-sol")), Box::new(MessageEnds::new(ends::Rules::GPT_5_6))),
-            meter("markers, 5 minutes", Some(row("claude-opus-4-8")), Box::new(Markers::new(markers::Rules::FIVE_MINUTES))),
-            meter("markers, an hour", Some(hour), Box::new(Markers::new(markers::Rules::ONE_HOUR))),
-            meter("markers, the spare one behind the folds", Some(row("claude-opus-4-8")), Box::new(Markers::new(markers::Rules::SPARE_MARKER))),
-            meter("whole units", Some(row("deepseek-flash")), Box::new(Units::new(units::Rules::DEEPSEEK))),
-            meter("blocks of 16", None, Box::new(Paged::new(paged::Rules::VLLM))),
-            meter("radix", None, Box::new(Paged::new(paged::Rules::SGLANG))),
+            meter("steps of 128", Some(row("gpt-5.4")), Geometry::Steps(prefix::Rules::IN_MEMORY)),
+            meter("steps of 2,048", Some(row("gpt-5.5")), Geometry::Steps(prefix::Rules::GPT_5_5)),
+            meter("message ends", Some(row("gpt-5.6-sol")), Geometry::Ends(ends::Rules::GPT_5_6)),
+            meter("markers, 5 minutes", Some(row("claude-opus-4-8")), Geometry::Markers(markers::Rules::FIVE_MINUTES)),
+            meter("markers, an hour", Some(hour), Geometry::Markers(markers::Rules::ONE_HOUR)),
+            meter("markers, the spare one behind the folds", Some(row("claude-opus-4-8")), Geometry::Markers(markers::Rules::SPARE_MARKER)),
+            meter("whole units", Some(row("deepseek-flash")), Geometry::Units(units::Rules::DEEPSEEK)),
+            meter("blocks of 16", None, Geometry::Paged(paged::Rules::VLLM)),
+            meter("radix", None, Geometry::Paged(paged::Rules::SGLANG)),
         ])
     }
 

@@ -29,7 +29,8 @@ impl Rules {
     /// GPT-5.5: a breakpoint every 2,048 tokens, a retention of 24 hours only.
     pub const GPT_5_5: Rules = Rules { step: 2_048, ..Rules::EXTENDED };
 
-    fn readable(&self, prefix: u64) -> u64 {
+    /// How many tokens are read of a held prefix of so many.
+    pub fn readable(&self, prefix: u64) -> u64 {
         if prefix < self.minimum { 0 } else { prefix - prefix % self.step }
     }
 }

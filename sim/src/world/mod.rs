@@ -67,6 +67,9 @@ const START_MS: u64 = 1_767_225_600_000;
 /// Boundaries in which a session comes to rest: those that the edits of a commit are spread over, and two commits that find a little more.
 const QUIESCES_WITHIN: usize = 40;
 
+/// The first byte of an answer comes so long after its request.
+pub(crate) const FIRST_BYTE_MS: u64 = 700;
+
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::bundled);
 
 /// A request that was taken: its tokens, and what the cache had and kept of it.
@@ -178,6 +181,25 @@ pub fn metered(plan: &Plan, arm: Arm) -> Result<(Run, Meters), String> {
     let outcome = world.play();
     let meters = world.meters.take().unwrap_or_else(Meters::all);
     Ok((world.finish(outcome), meters))
+}
+
+/// A request of a session that nothing is taken out of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Entries of the branch when it left.
+    pub entries: usize,
+    /// When it left.
+    pub at_ms: u64,
+    /// Tokens of its answer.
+    pub output: u64,
+}
+
+/// Runs a plan without a policy and gives the branch it comes to, its requests and how its tokens are counted.
+pub(crate) fn asked(plan: &Plan) -> Result<(Vec<Entry>, Vec<Asked>, TokenModel), String> {
+    let mut world = World::new(plan, Arm::None, Options::default())?;
+    world.asked = Some(Vec::new());
+    world.play().map_err(|broken| format!("{}: expected {}, seen {}", broken.invariant, broken.expected, broken.seen))?;
+    Ok((world.host.branch().to_vec(), world.asked.take().unwrap_or_default(), world.host.token_model().clone()))
 }
 
 /// Re-issues a recorded conversation through an arm; a `busy` agent tends its window on the way.
@@ -298,6 +320,7 @@ struct World<'p> {
     saboteur: Option<Saboteur>,
     recorder: Option<Recorder>,
     meters: Option<Meters>,
+    asked: Option<Vec<Asked>>,
     trace: Sha256,
     keeps_steps: bool,
     steps: Vec<Step>,
@@ -387,6 +410,7 @@ impl<'p> World<'p> {
             saboteur: options.sabotage.map(Saboteur::new),
             recorder: None,
             meters: None,
+            asked: None,
             trace: Sha256::new(),
             keeps_steps: options.trace,
             steps: Vec::new(),

@@ -1,6 +1,6 @@
 //! Requests: what leaves, whether the provider takes it, what it costs, and what comes back.
 
-use super::{Event, Outcome, Taken, World, is_record};
+use super::{Asked, Event, FIRST_BYTE_MS, Outcome, Taken, World, is_record};
 use crate::sabotage::Saboteur;
 use crate::sent::{Cut, Sent};
 use fold_invariants::Broken;
@@ -196,9 +196,13 @@ impl World<'_> {
         let tokens = self.chain.tokens();
         self.within_the_fence(tokens)?;
         let unread = self.refuses() || self.turned_away() || tokens > self.model.context_window;
-        let served = if unread { Served::default() } else { self.cache.serve(&self.chain, self.now, self.now + 700) };
+        let first_byte = self.now + FIRST_BYTE_MS;
+        let served = if unread { Served::default() } else { self.cache.serve(&self.chain, self.now, first_byte) };
         if let Some(meters) = self.meters.as_mut().filter(|_| !unread) {
-            meters.request(&self.chain, self.now, self.now + 700);
+            meters.request(&self.chain, self.now, first_byte);
+        }
+        if let Some(asked) = &mut self.asked {
+            asked.push(Asked { entries: self.host.branch().len(), at_ms: self.now, output: 0 });
         }
         self.trace.update([self.chain.links().last().map_or(0, |link| link.hash), tokens, served.read].map(u64::to_le_bytes).concat());
         self.last_read = (served.read, tokens - served.read.min(tokens));
@@ -382,6 +386,9 @@ impl World<'_> {
         self.faults.extend(answer.stop.fault());
         if let Some(meters) = &mut self.meters {
             meters.answered(taken.prompt, output);
+        }
+        if let Some(last) = self.asked.as_mut().and_then(|asked| asked.last_mut()) {
+            last.output = output;
         }
         self.bill(taken.used(output));
         let reported = if failed || !self.reports_usage { usage(0, 0, 0, 0) } else { taken.usage(output) };
