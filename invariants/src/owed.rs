@@ -9,11 +9,16 @@ pub enum Arm {
     None,
     /// Pi's own compaction.
     Native,
+    /// Old tool results masked, and Pi's own compaction behind it.
+    Mask,
 }
 
 impl Arm {
     /// All of them, in the order of tables.
-    pub const ALL: [Arm; 3] = [Arm::Fold, Arm::None, Arm::Native];
+    pub const ALL: [Arm; 4] = [Arm::Fold, Arm::None, Arm::Native, Arm::Mask];
+
+    /// Those that are compared unless told otherwise.
+    pub const DEFAULT: [Arm; 3] = [Arm::Fold, Arm::None, Arm::Native];
 
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
@@ -21,7 +26,23 @@ impl Arm {
             Arm::Fold => "fold",
             Arm::None => "none",
             Arm::Native => "native",
+            Arm::Mask => "mask",
         }
+    }
+
+    /// Whether the fold runtime decides in it.
+    pub fn folds(self) -> bool {
+        self == Arm::Fold
+    }
+
+    /// Whether old tool results are masked in it.
+    pub fn masks(self) -> bool {
+        self == Arm::Mask
+    }
+
+    /// Whether Pi compacts in it whenever it asks.
+    pub fn compacts(self) -> bool {
+        matches!(self, Arm::Native | Arm::Mask)
     }
 }
 
@@ -29,7 +50,8 @@ impl std::str::FromStr for Arm {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| format!("there is no arm \"{name}\"; there are fold, none and native"))
+        let names = Arm::ALL.map(Arm::name).join(", ");
+        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| format!("there is no arm \"{name}\"; there are {names}"))
     }
 }
 
@@ -62,24 +84,40 @@ pub struct Owed {
 /// Every invariant of this slice.
 pub const OWED: [Owed; 22] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
-    Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
-    Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["fold recovered"] },
+    Owed {
+        invariant: "attributed",
+        tier: Tier::Request,
+        arms: &Arm::ALL,
+        probes: &["rewrite by a commit", "rewrite by the host", "rewrite by masking"],
+    },
+    Owed { invariant: "lossless", tier: Tier::Commit, arms: &[Arm::Fold, Arm::Mask], probes: &["fold recovered", "masked result recovered"] },
     Owed { invariant: "conservation", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["entry omitted"] },
     Owed { invariant: "nesting", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["consolidation"] },
-    Owed { invariant: "pairing", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["prefix of drafts validated"] },
-    Owed { invariant: "wire_valid", tier: Tier::Request, arms: &[Arm::Fold, Arm::Native], probes: &["request validated"] },
+    Owed { invariant: "pairing", tier: Tier::Commit, arms: &[Arm::Fold, Arm::Mask], probes: &["prefix of drafts validated"] },
+    Owed { invariant: "wire_valid", tier: Tier::Request, arms: &[Arm::Fold, Arm::Native, Arm::Mask], probes: &["request validated"] },
     Owed {
         invariant: "band",
         tier: Tier::Sampled,
-        arms: &[Arm::Fold],
-        probes: &["decision compared with the reference", "true count compared after a commit"],
+        arms: &[Arm::Fold, Arm::Mask],
+        probes: &["decision compared with the reference", "true count compared after a commit", "mask compared with the reference"],
     },
-    Owed { invariant: "quiet", tier: Tier::Step, arms: &[Arm::Fold], probes: &["boundary quiet with marks"] },
+    Owed {
+        invariant: "quiet",
+        tier: Tier::Step,
+        arms: &[Arm::Fold, Arm::Mask],
+        probes: &["boundary quiet with marks", "turn's end quiet with results"],
+    },
     Owed {
         invariant: "held",
         tier: Tier::Commit,
-        arms: &[Arm::Fold],
-        probes: &["commit beside a held batch", "commit beside a pin", "commit beside a withdrawn mark", "commit beside an open fold"],
+        arms: &[Arm::Fold, Arm::Mask],
+        probes: &[
+            "commit beside a held batch",
+            "commit beside a pin",
+            "commit beside a withdrawn mark",
+            "commit beside an open fold",
+            "batch masked",
+        ],
     },
     // A refused call changes nothing, and was to be refused; one that was not to be refused is carried out.
     Owed {
@@ -112,7 +150,7 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "durable",
         tier: Tier::Sampled,
-        arms: &[Arm::Fold],
+        arms: &[Arm::Fold, Arm::Mask],
         probes: &[
             "crash inside a commit",
             "fork into a commit",
@@ -124,6 +162,7 @@ pub const OWED: [Owed; 22] = [
             "second copy refused",
             "second copy repaired",
             "second copies looked at again",
+            "crash inside a batch",
         ],
     },
     // After an internal error the window stays as it is until a person's commit, or until the session is opened again.
@@ -136,10 +175,15 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "resume",
         tier: Tier::Sampled,
-        arms: &[Arm::Fold],
-        probes: &["reopened session compared", "settings changed in a folded session"],
+        arms: &[Arm::Fold, Arm::Mask],
+        probes: &["reopened session compared", "settings changed in a folded session", "reopened masker compared"],
     },
-    Owed { invariant: "fork", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["fork of a folded session"] },
+    Owed {
+        invariant: "fork",
+        tier: Tier::Sampled,
+        arms: &[Arm::Fold, Arm::Mask],
+        probes: &["fork of a folded session", "masked session opened again"],
+    },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder measured"] },
     Owed { invariant: "mapped", tier: Tier::Sampled, arms: &[Arm::Fold], probes: &["map compared with the window"] },
     Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &[Arm::Fold], probes: &["placeholder in a user message", "notice given"] },
@@ -168,7 +212,7 @@ mod tests {
         for owed in OWED {
             assert!(!owed.arms.is_empty() && !owed.probes.is_empty(), "{} is vacuous", owed.invariant);
             for probe in owed.probes {
-                assert!(crate::probes::PROBES.contains(probe), "{} names the unknown probe {probe}", owed.invariant);
+                assert!(crate::probes::is_known(probe), "{} names the unknown probe {probe}", owed.invariant);
             }
         }
     }
@@ -176,5 +220,13 @@ mod tests {
     #[test]
     fn the_table_tells_arms_apart() {
         assert!(owes(Arm::Fold, "lossless") && !owes(Arm::Native, "lossless") && !owes(Arm::None, "wire_valid"));
+        assert!(owes(Arm::Mask, "lossless") && !owes(Arm::Mask, "nesting"));
+    }
+
+    #[test]
+    fn an_arm_is_called_by_its_name_and_a_wrong_one_is_told_all_names() {
+        assert!(Arm::ALL.into_iter().all(|arm| arm.name().parse() == Ok(arm)));
+        assert_eq!("msak".parse::<Arm>().unwrap_err(), "there is no arm \"msak\"; there are fold, none, native, mask");
+        assert!(Arm::DEFAULT.into_iter().all(|arm| Arm::ALL.contains(&arm)));
     }
 }

@@ -28,7 +28,7 @@ pub struct Arguments {
     /// swarm, steady, endless, chat or campaign.
     #[arg(long, default_value = "swarm")]
     profile: Profile,
-    /// Which arms, separated by commas: fold, none, native.
+    /// Which arms, separated by commas: fold, none, native, mask.
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
     arm: Vec<Arm>,
     /// Sessions at a time; all cores by default.
@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let (seconds, summary) = fold_sim::screen::timed(|| all(arguments.profile, seeds.clone(), &arms, jobs, options));
     let summary = summary?;
     // Only the profile that draws everything should have taken every path.
-    let full = arguments.profile == Profile::Swarm && seeds == usual(arguments.profile) && arms == Arm::ALL;
+    let full = arguments.profile == Profile::Swarm && seeds == usual(arguments.profile) && Arm::DEFAULT.iter().all(|arm| arms.contains(arm));
     table::print(&summary, arguments.profile, seconds, full)?;
     let reproduce = |found: &Found| reproduce(arguments.profile, found, options);
     let mut plans = Vec::new();
@@ -261,7 +261,7 @@ pub struct TraceArguments {
     /// Traces a stored plan instead of a seed.
     #[arg(long, conflicts_with_all = ["seed", "profile"])]
     plan: Option<PathBuf>,
-    /// fold, none or native.
+    /// fold, none, native or mask.
     #[arg(long, default_value = "fold")]
     arm: Arm,
     /// Only this operation and the few around it.

@@ -12,6 +12,7 @@
 //! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
 //! | `copies` | second copies on a disk that goes wrong |
 //! | `agent` | the policy's own tool, as an agent uses it |
+//! | `mask` | the arm that masks old tool results |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
 
@@ -47,6 +48,7 @@ use std::sync::LazyLock;
 mod agent;
 mod copies;
 mod host;
+mod mask;
 mod recording;
 mod request;
 mod runtime;
@@ -187,6 +189,7 @@ struct World<'p> {
     reader: Reader,
     price: &'static Row,
     session: Option<Session>,
+    masking: Option<mask::Masking>,
     /// Entries of the branch the runtime has seen.
     seen: usize,
     store: MemoryStore,
@@ -269,7 +272,8 @@ impl<'p> World<'p> {
             Density::Drifting(salt) => TokenModel::new(salt, plan.world.overhead_tokens),
         };
         let model = provider::Model { name: name(plan.world.model), context_window: plan.window, max_output: 32_000 };
-        let session = if arm == Arm::Fold { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
+        let session = if arm.folds() { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
+        let masking = if arm.masks() { Some(mask::Masking::new(plan, model.context_window())?) } else { None };
         let mut queue = EventQueue::starting_at(START_MS);
         queue.at(START_MS, Event::Op(0));
         Ok(World {
@@ -287,6 +291,7 @@ impl<'p> World<'p> {
             cache: OpenAiCache::new(Rules { idle_ms: plan.world.cache_ttl_ms, ..Rules::IN_MEMORY }),
             price: PRICES.find("openai", "openai-chat", "gpt-5.5", "2026-11-30").ok_or("the price table has no gpt-5.5 on the Chat wire")?,
             session,
+            masking,
             seen: 0,
             store: MemoryStore::default(),
             whole: BTreeSet::new(),
@@ -347,6 +352,7 @@ impl<'p> World<'p> {
             seen: broken.seen,
         });
         self.report.sessions = 1;
+        self.report.commits += self.masking.as_ref().map_or(0, |masking| masking.batches);
         self.report.costs = vec![self.report.totals.tiered];
         let digest = self.trace.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Run { arm: self.arm, report: self.report, probes: self.probes, violation, digest }

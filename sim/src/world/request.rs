@@ -14,6 +14,7 @@ use fold_models::provider::{Overflow, usage, usage_json};
 use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::wire::{Rule, WireError, validate};
 use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::mask::is_placeholder;
 use fold_runtime::session::{Decision, Moment, OverFence, Session, Trigger};
 use sha2::Digest as _;
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 impl World<'_> {
     /// Sends the window. Gives the prompt's tokens and how many of them the cache had; `None` where the session ends here.
     pub(super) fn request(&mut self) -> Outcome<Option<(u64, u64)>> {
-        if self.arm == Arm::Fold && !self.may_leave()? {
+        if self.arm.folds() && !self.may_leave()? {
             return Ok(None);
         }
         let mut again = 0;
@@ -39,7 +40,7 @@ impl World<'_> {
             if !self.recover_from(&overflow.to_string(), again == 0)? {
                 self.explain(format!("{tokens} tokens in a window of {}", self.model.context_window));
                 self.stopped += 1;
-                if self.arm != Arm::Fold || self.recorded || self.stopped > 2 {
+                if !self.arm.folds() || self.recorded || self.stopped > 2 {
                     self.stop("the window is full")?;
                 }
                 return Ok(None);
@@ -67,7 +68,7 @@ impl World<'_> {
 
     /// Whether the provider refuses the next request whatever it holds.
     fn refuses(&self) -> bool {
-        self.arm == Arm::Fold && self.refusals > 0
+        self.arm.folds() && self.refusals > 0
     }
 
     /// Whether a person stops the answer that is asked for.
@@ -303,7 +304,7 @@ impl World<'_> {
         }
         match self.arm {
             Arm::None => Ok(false),
-            Arm::Native => self.compact_once(first),
+            Arm::Native | Arm::Mask => self.compact_once(first),
             Arm::Fold => {
                 let asked_again = self.boundary(Moment::Refused)?;
                 self.probes.when("request sent again after an overflow", asked_again);
@@ -430,6 +431,7 @@ impl World<'_> {
                 }
                 self.save()
             }
+            Arm::Mask => self.mask_turn_end(),
             Arm::Native if self.host_asks() => self.compact(true),
             Arm::Native => Ok(()),
         }
@@ -455,7 +457,7 @@ impl World<'_> {
             match self.arm {
                 Arm::Fold => ", and nothing ripe makes room",
                 Arm::None => ", and this arm makes no room",
-                Arm::Native => ", and there is nothing to compact",
+                Arm::Native | Arm::Mask => ", and there is nothing to compact",
             }
         ));
     }
@@ -487,7 +489,7 @@ fn without_ours(branch: &[Entry]) -> Vec<Entry> {
             }
             Kind::ContextEdit { target, omits } => {
                 let content = entry.replacement().map_or(String::new(), |content| content.raw().to_owned());
-                promised.contains(&**target) && (*omits || content.contains("pi-fold"))
+                promised.contains(&**target) && (*omits || content.contains("pi-fold")) || entry.replacement().is_some_and(is_placeholder)
             }
             _ => false,
         };
