@@ -215,6 +215,7 @@ impl World<'_> {
         };
         let ours = ours.is_some();
         self.probes.when("rewrite by a commit", name == "commit");
+        self.probes.when("rewrite by masking", name == "mask");
         self.probes.when("rewrite by both", name == "runtime and host");
         self.probes.when("rewrite by the host", !ours);
         *self.report.rewrites.entry(name).or_insert(0) += 1;
