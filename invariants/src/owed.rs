@@ -19,18 +19,23 @@ pub enum Arm {
     FoldOnce,
     /// The fold runtime where a person asks for a commit as soon as there is a mark: every mark by itself, each at the price of a rewrite.
     FoldImmediate,
+    /// Old tool results masked, and Pi's own compaction behind it.
+    Mask,
 }
 
 impl Arm {
     /// All of them, in the order of tables.
-    pub const ALL: [Arm; 8] =
-        [Arm::Fold, Arm::None, Arm::Native, Arm::FoldBriefs, Arm::FoldStore, Arm::NativeStore, Arm::FoldOnce, Arm::FoldImmediate];
+    pub const ALL: [Arm; 9] =
+        [Arm::Fold, Arm::None, Arm::Native, Arm::FoldBriefs, Arm::FoldStore, Arm::NativeStore, Arm::FoldOnce, Arm::FoldImmediate, Arm::Mask];
     /// Those that are compared unless told otherwise.
     pub const USUAL: [Arm; 3] = [Arm::Fold, Arm::None, Arm::Native];
     /// Those that the fold runtime runs.
     pub const FOLDING: [Arm; 5] = [Arm::Fold, Arm::FoldBriefs, Arm::FoldStore, Arm::FoldOnce, Arm::FoldImmediate];
+    /// Those that change what is shown, and can give it back.
+    const KEEPING: [Arm; 6] = [Arm::Fold, Arm::FoldBriefs, Arm::FoldStore, Arm::FoldOnce, Arm::FoldImmediate, Arm::Mask];
     /// Those that keep what they send within what a provider takes.
-    const MANAGED: [Arm; 7] = [Arm::Fold, Arm::Native, Arm::FoldBriefs, Arm::FoldStore, Arm::NativeStore, Arm::FoldOnce, Arm::FoldImmediate];
+    const MANAGED: [Arm; 8] =
+        [Arm::Fold, Arm::Native, Arm::FoldBriefs, Arm::FoldStore, Arm::NativeStore, Arm::FoldOnce, Arm::FoldImmediate, Arm::Mask];
 
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
@@ -43,6 +48,7 @@ impl Arm {
             Arm::NativeStore => "native+store",
             Arm::FoldOnce => "fold-1x",
             Arm::FoldImmediate => "fold-immediate",
+            Arm::Mask => "mask",
         }
     }
 
@@ -60,16 +66,24 @@ impl Arm {
     pub fn has_store(self) -> bool {
         matches!(self, Arm::FoldStore | Arm::NativeStore)
     }
+
+    /// Whether old tool results are masked.
+    pub fn masks(self) -> bool {
+        self == Arm::Mask
+    }
+
+    /// Whether Pi compacts whenever it asks.
+    pub fn compacts(self) -> bool {
+        matches!(self, Arm::Native | Arm::NativeStore | Arm::Mask)
+    }
 }
 
 impl std::str::FromStr for Arm {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Arm::ALL.iter().map(|arm| arm.name()).collect();
-            format!("there is no arm \"{name}\"; there are {}", names.join(", "))
-        })
+        let names = Arm::ALL.map(Arm::name).join(", ");
+        Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| format!("there is no arm \"{name}\"; there are {names}"))
     }
 }
 
@@ -102,24 +116,35 @@ pub struct Owed {
 /// Every invariant of this slice.
 pub const OWED: [Owed; 22] = [
     Owed { invariant: "append_only", tier: Tier::Request, arms: &Arm::ALL, probes: &["request after appends"] },
-    Owed { invariant: "attributed", tier: Tier::Request, arms: &Arm::ALL, probes: &["rewrite by a commit", "rewrite by the host"] },
-    Owed { invariant: "lossless", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["fold recovered"] },
+    Owed {
+        invariant: "attributed",
+        tier: Tier::Request,
+        arms: &Arm::ALL,
+        probes: &["rewrite by a commit", "rewrite by the host", "rewrite by masking"],
+    },
+    Owed { invariant: "lossless", tier: Tier::Commit, arms: &Arm::KEEPING, probes: &["fold recovered", "masked result recovered"] },
     Owed { invariant: "conservation", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["entry omitted"] },
     Owed { invariant: "nesting", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["consolidation"] },
-    Owed { invariant: "pairing", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["prefix of drafts validated"] },
+    Owed { invariant: "pairing", tier: Tier::Commit, arms: &Arm::KEEPING, probes: &["prefix of drafts validated"] },
     Owed { invariant: "wire_valid", tier: Tier::Request, arms: &Arm::MANAGED, probes: &["request validated"] },
     Owed {
         invariant: "band",
         tier: Tier::Sampled,
-        arms: &Arm::FOLDING,
-        probes: &["decision compared with the reference", "true count compared after a commit"],
+        arms: &Arm::KEEPING,
+        probes: &["decision compared with the reference", "true count compared after a commit", "mask compared with the reference"],
     },
-    Owed { invariant: "quiet", tier: Tier::Step, arms: &Arm::FOLDING, probes: &["boundary quiet with marks"] },
+    Owed { invariant: "quiet", tier: Tier::Step, arms: &Arm::KEEPING, probes: &["boundary quiet with marks", "turn's end quiet with results"] },
     Owed {
         invariant: "held",
         tier: Tier::Commit,
-        arms: &Arm::FOLDING,
-        probes: &["commit beside a held batch", "commit beside a pin", "commit beside a withdrawn mark", "commit beside an open fold"],
+        arms: &Arm::KEEPING,
+        probes: &[
+            "commit beside a held batch",
+            "commit beside a pin",
+            "commit beside a withdrawn mark",
+            "commit beside an open fold",
+            "batch masked",
+        ],
     },
     // A refused call changes nothing, and was to be refused; one that was not to be refused is carried out.
     Owed {
@@ -152,7 +177,7 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "durable",
         tier: Tier::Sampled,
-        arms: &Arm::FOLDING,
+        arms: &Arm::KEEPING,
         probes: &[
             "crash inside a commit",
             "fork into a commit",
@@ -164,6 +189,7 @@ pub const OWED: [Owed; 22] = [
             "second copy refused",
             "second copy repaired",
             "second copies looked at again",
+            "crash inside a batch",
         ],
     },
     // After an internal error the window stays as it is until a person's commit, or until the session is opened again.
@@ -176,10 +202,10 @@ pub const OWED: [Owed; 22] = [
     Owed {
         invariant: "resume",
         tier: Tier::Sampled,
-        arms: &Arm::FOLDING,
-        probes: &["reopened session compared", "settings changed in a folded session"],
+        arms: &Arm::KEEPING,
+        probes: &["reopened session compared", "settings changed in a folded session", "reopened masker compared"],
     },
-    Owed { invariant: "fork", tier: Tier::Sampled, arms: &Arm::FOLDING, probes: &["fork of a folded session"] },
+    Owed { invariant: "fork", tier: Tier::Sampled, arms: &Arm::KEEPING, probes: &["fork of a folded session", "masked session opened again"] },
     Owed { invariant: "bounded", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["placeholder measured"] },
     Owed { invariant: "mapped", tier: Tier::Sampled, arms: &Arm::FOLDING, probes: &["map compared with the window"] },
     Owed { invariant: "no_carrier", tier: Tier::Commit, arms: &Arm::FOLDING, probes: &["placeholder in a user message", "notice given"] },
@@ -208,7 +234,7 @@ mod tests {
         for owed in OWED {
             assert!(!owed.arms.is_empty() && !owed.probes.is_empty(), "{} is vacuous", owed.invariant);
             for probe in owed.probes {
-                assert!(crate::probes::PROBES.contains(probe), "{} names the unknown probe {probe}", owed.invariant);
+                assert!(crate::probes::is_known(probe), "{} names the unknown probe {probe}", owed.invariant);
             }
         }
     }
@@ -217,5 +243,16 @@ mod tests {
     fn the_table_tells_arms_apart() {
         assert!(owes(Arm::Fold, "lossless") && !owes(Arm::Native, "lossless") && !owes(Arm::None, "wire_valid"));
         assert!(Arm::FOLDING.iter().all(|arm| owes(*arm, "fence")) && owes(Arm::NativeStore, "wire_valid"));
+        assert!(owes(Arm::Mask, "lossless") && !owes(Arm::Mask, "nesting"));
+    }
+
+    #[test]
+    fn an_arm_is_called_by_its_name_and_a_wrong_one_is_told_all_names() {
+        assert!(Arm::ALL.into_iter().all(|arm| arm.name().parse() == Ok(arm)));
+        assert_eq!(
+            "msak".parse::<Arm>().unwrap_err(),
+            "there is no arm \"msak\"; there are fold, none, native, fold-briefs, fold+store, native+store, fold-1x, fold-immediate, mask"
+        );
+        assert!(Arm::USUAL.into_iter().all(|arm| Arm::ALL.contains(&arm)));
     }
 }

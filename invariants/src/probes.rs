@@ -1,5 +1,6 @@
 //! Probes: named counters that prove a path was taken. A run in which one stays at zero has not tested what it says.
 
+use crate::owed::Arm;
 use std::collections::BTreeMap;
 
 /// Everything a full swarm run must have met.
@@ -138,6 +139,37 @@ pub const PROBES: [&str; 132] = [
     "session ended",
 ];
 
+/// What a run of the arm that masks must have met beside.
+pub const OF_MASKING: [&str; 16] = [
+    "batch masked",
+    "batch above its target",
+    "batch without usage",
+    "rewrite by masking",
+    "mask deferred: nothing to mask",
+    "mask deferred: below the floor",
+    "mask compared with the reference",
+    "turn's end quiet with results",
+    "masked result recovered",
+    "images masked",
+    "batch dropped",
+    "crash inside a batch",
+    "reopened masker compared",
+    "masked session opened again",
+    "compaction of a masked session",
+    "foreign edit of a masked result",
+];
+
+/// The probes that a run of these arms should hit.
+pub fn of(arms: impl IntoIterator<Item = Arm>) -> Vec<&'static str> {
+    let masks = arms.into_iter().any(Arm::masks);
+    PROBES.into_iter().chain(OF_MASKING.into_iter().filter(|_| masks)).collect()
+}
+
+/// Whether there is a probe of this name.
+pub fn is_known(name: &str) -> bool {
+    PROBES.contains(&name) || OF_MASKING.contains(&name)
+}
+
 /// Counts of probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probes(BTreeMap<&'static str, u64>);
@@ -146,7 +178,7 @@ impl Probes {
     /// Counts one.
     pub fn hit(&mut self, name: &'static str) {
         let count = self.0.entry(name).or_insert_with(|| {
-            debug_assert!(PROBES.contains(&name), "no probe is named {name}");
+            debug_assert!(is_known(name), "no probe is named {name}");
             0
         });
         *count += 1;
@@ -171,8 +203,8 @@ impl Probes {
         }
     }
 
-    /// The probes nobody hit.
-    pub fn missed(&self) -> Vec<&'static str> {
-        PROBES.into_iter().filter(|name| self.count(name) == 0).collect()
+    /// Those of these probes that nobody hit.
+    pub fn missed(&self, probes: &[&'static str]) -> Vec<&'static str> {
+        probes.iter().copied().filter(|name| self.count(name) == 0).collect()
     }
 }

@@ -12,6 +12,7 @@ mod clips;
 pub(crate) mod decisions;
 pub(crate) mod history;
 mod lattice;
+pub mod mask;
 mod meter;
 mod peeks;
 mod promises;

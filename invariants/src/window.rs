@@ -21,6 +21,8 @@ pub enum Cause {
     Expand,
     /// Open folds were closed.
     Refold,
+    /// Old tool results were masked.
+    Mask,
     /// The host compacted.
     Compaction,
     /// The host went elsewhere in the tree, or to a copy of the session.
@@ -34,7 +36,7 @@ pub enum Cause {
 impl Cause {
     /// Whether the runtime did it.
     pub fn is_ours(self) -> bool {
-        matches!(self, Cause::Commit | Cause::PeekRetired | Cause::Recovery | Cause::Expand | Cause::Refold)
+        matches!(self, Cause::Commit | Cause::PeekRetired | Cause::Recovery | Cause::Expand | Cause::Refold | Cause::Mask)
     }
 
     /// Its name in tables.
@@ -45,6 +47,7 @@ impl Cause {
             Cause::Recovery => "recovery",
             Cause::Expand => "expand",
             Cause::Refold => "refold",
+            Cause::Mask => "mask",
             Cause::Compaction => "compaction",
             Cause::Navigation => "navigation",
             Cause::HostOmit => "host omit",

@@ -15,6 +15,8 @@ use std::ops::Range;
 
 /// What a block of an edit begins with that is a placeholder of the runtime, or the line beside one (fold law, placeholder).
 const MARKER: &str = "\"text\":\"⟦pi-fold f_";
+/// The same of the line that masking leaves.
+const MASKED: &str = "\"text\":\"[pi-compaction] Earlier ";
 /// What stands in a clipped text, which may begin like anything.
 const CLIPPED: &str = "bytes clipped here by the context manager";
 
@@ -303,7 +305,7 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
         bytes: read.bytes,
         images: read.images,
         edited: edited.is_some(),
-        placeholder: edited.is_some_and(|content| content.contains(MARKER) && !content.contains(CLIPPED)),
+        placeholder: edited.is_some_and(|content| content.contains(MASKED) || (content.contains(MARKER) && !content.contains(CLIPPED))),
         blank,
     }
 }

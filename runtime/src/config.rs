@@ -169,13 +169,13 @@ fn whole<'a>(option: &str, value: &'a Value, names: &[&str]) -> Result<&'a Map<S
 }
 
 /// A share from 0 to 1 in millionths; finer steps do not exist.
-fn share(value: &Value) -> Option<u32> {
+pub(crate) fn share(value: &Value) -> Option<u32> {
     let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share))?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1,000,000")]
     Some((share * 1_000_000.0).round() as u32)
 }
 
-fn refuse(name: &str, value: &Value, rule: &str) -> String {
+pub(crate) fn refuse(name: &str, value: &Value, rule: &str) -> String {
     format!("{name} is {value}; it must be {rule}")
 }
 

@@ -127,7 +127,7 @@ pub fn plan(plan: &Plan, arms: &[Arm], options: Options) -> Result<Vec<Run>, Str
 
 /// The arm that the full profile draws for a seed: mostly those that fold.
 pub fn drawn(seed: u64) -> Arm {
-    const ARMS: [(u64, Arm); 8] = [
+    const ARMS: [(u64, Arm); 9] = [
         (8, Arm::Fold),
         (2, Arm::FoldBriefs),
         (2, Arm::FoldOnce),
@@ -136,6 +136,7 @@ pub fn drawn(seed: u64) -> Arm {
         (1, Arm::Native),
         (1, Arm::NativeStore),
         (1, Arm::None),
+        (3, Arm::Mask),
     ];
     Stream::named(seed, "full arm").weighted(&ARMS)
 }

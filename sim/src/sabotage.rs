@@ -13,6 +13,8 @@ use fold_runtime::window::Size;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+mod mask;
+
 /// A bug to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sabotage {
@@ -88,11 +90,21 @@ pub enum Sabotage {
     LetsHostCompact,
     /// The host's own compaction is held back even where nothing else makes room.
     HoldsBackForEver,
+    /// A result of an excluded tool is masked.
+    MasksExcluded,
+    /// A result in the protected turns is masked.
+    MasksRecent,
+    /// What is masked is masked again at every turn's end.
+    MasksAgain,
+    /// Results are masked below the trigger.
+    MasksEarly,
+    /// A placeholder names a call that gives nothing back.
+    MasksUnderWrongCall,
 }
 
 impl Sabotage {
     /// All of them, with the names they go by.
-    pub const ALL: [(Sabotage, &'static str); 36] = [
+    pub const ALL: [(Sabotage, &'static str); 41] = [
         (Sabotage::DropsResult, "drops-result"),
         (Sabotage::NamesNeighbour, "names-neighbour"),
         (Sabotage::MarkEdits, "mark-edits"),
@@ -129,6 +141,11 @@ impl Sabotage {
         (Sabotage::RefoldsEarly, "refolds-early"),
         (Sabotage::LetsHostCompact, "lets-host-compact"),
         (Sabotage::HoldsBackForEver, "holds-back-for-ever"),
+        (Sabotage::MasksExcluded, "masks-excluded"),
+        (Sabotage::MasksRecent, "masks-recent"),
+        (Sabotage::MasksAgain, "masks-again"),
+        (Sabotage::MasksEarly, "masks-early"),
+        (Sabotage::MasksUnderWrongCall, "masks-under-wrong-call"),
     ];
 }
 
@@ -435,7 +452,12 @@ impl Saboteur {
             | Sabotage::NoticesUnasked
             | Sabotage::RefoldsEarly
             | Sabotage::LetsHostCompact
-            | Sabotage::HoldsBackForEver => return,
+            | Sabotage::HoldsBackForEver
+            | Sabotage::MasksExcluded
+            | Sabotage::MasksRecent
+            | Sabotage::MasksAgain
+            | Sabotage::MasksEarly
+            | Sabotage::MasksUnderWrongCall => return,
         }
         seal(drafts);
     }

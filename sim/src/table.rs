@@ -7,7 +7,7 @@ use crate::world::Step;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use fold_invariants::owed::Arm;
-use fold_invariants::probes::PROBES;
+use fold_invariants::probes;
 use fold_models::agent::{FAULTS, Profile};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,8 +163,9 @@ pub fn print(summary: &Summary, profile: Profile, seconds: f64, full: bool) -> R
     if profile == Profile::Full {
         faults(&summary.faults)?;
     }
-    let missed = summary.probes.missed();
-    line(&format!("probes hit: {} of {}", PROBES.len() - missed.len(), PROBES.len()))?;
+    let probes = probes::of(summary.arms.keys().copied());
+    let missed = summary.probes.missed(&probes);
+    line(&format!("probes hit: {} of {}", probes.len() - missed.len(), probes.len()))?;
     warning(&missed).filter(|_| full).map_or(Ok(()), |text| line(&text))?;
     line(&format!("violations: {}", summary.found.len()))?;
     line(&format!("trace digest: {}", summary.digest()))?;
@@ -244,7 +245,8 @@ impl Tax {
 /// What the screen shows, for machines; `what` names `which` sessions it is of, `reproduce` gives the command that shows a violation again.
 pub fn json(summary: &Summary, what: &str, which: Value, seconds: f64, reproduce: &dyn Fn(&Found) -> String) -> Value {
     let arms: serde_json::Map<String, Value> = summary.arms.iter().map(|(arm, report)| (arm.name().to_owned(), arm_json(report))).collect();
-    let probes: serde_json::Map<String, Value> = PROBES.iter().map(|probe| ((*probe).to_owned(), summary.probes.count(probe).into())).collect();
+    let probes: serde_json::Map<String, Value> =
+        probes::of(summary.arms.keys().copied()).into_iter().map(|probe| (probe.to_owned(), summary.probes.count(probe).into())).collect();
     let violations: Vec<Value> = summary
         .found
         .iter()

@@ -228,6 +228,31 @@ fn the_other_checks_catch_what_they_name_without_the_reference() {
     }
 }
 
+/// In the arm that masks, with the reference and without it.
+#[test]
+fn every_bug_of_masking_is_caught_by_what_names_it() {
+    for (sabotage, by, alone) in [
+        (Sabotage::MasksExcluded, &["band", "held"][..], &["held"][..]),
+        (Sabotage::MasksRecent, &["band", "held"], &["held"]),
+        (Sabotage::MasksAgain, &["band", "held"], &["held"]),
+        (Sabotage::MasksEarly, &["band"], &["band"]),
+        (Sabotage::MasksUnderWrongCall, &["attributed"], &["attributed"]),
+    ] {
+        for (without_reference, invariants) in [(false, by), (true, alone)] {
+            let options = Options { sabotage: Some(sabotage), without_reference, ..Options::default() };
+            let mut seeds = (0..600).map(|seed| run(&draw(Profile::Swarm, seed), Arm::Mask, options).expect("a plan that runs").0.violation);
+            let found = seeds.find_map(|found| found).unwrap_or_else(|| panic!("{sabotage:?} was not caught"));
+            assert!(
+                invariants.contains(&found.invariant),
+                "{sabotage:?} broke {}: expected {}, seen {}",
+                found.invariant,
+                found.expected,
+                found.seen
+            );
+        }
+    }
+}
+
 #[test]
 fn an_expand_of_a_changed_source_is_caught() {
     assert_caught(Sabotage::ExpandsUnchecked, &["no_op"]);

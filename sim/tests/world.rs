@@ -1,6 +1,7 @@
 //! What a run must be, whatever happens in it.
 
 use fold_invariants::owed::Arm;
+use fold_invariants::probes::OF_MASKING;
 use fold_models::agent::{Op, Plan, Profile, draw};
 use fold_sim::run::{Summary, plan, seed, smallest, trace};
 use fold_sim::sabotage::Sabotage;
@@ -79,6 +80,28 @@ fn the_campaign_rewrites_once_for_each_commit_and_lands_between_fifteen_and_twen
     let measured = sum(|commit| commit.resent) * 1_000_000 / sum(|commit| commit.appended);
     let ruled = sum(|commit| commit.after - commit.prefix) * 1_000_000 / sum(|commit| commit.before - commit.after);
     assert!(measured.abs_diff(ruled) * 20 <= ruled, "measured {measured}, by the rule {ruled} millionths");
+}
+
+/// With the published settings the last resort is never asked for.
+#[test]
+fn the_campaign_is_masked_in_rare_batches_and_never_compacted() {
+    let drawn = draw(Profile::Campaign, 0);
+    let run = &plan(&drawn, &[Arm::Mask], Options::default()).expect("runs")[0];
+    assert_eq!(run.violation, None);
+    let report = &run.report;
+    assert!((5..=20).contains(&report.commits) && report.stops.is_empty(), "{} batches", report.commits);
+    assert_eq!(report.rewrites.iter().collect::<Vec<_>>(), [(&"mask", &report.commits)]);
+    assert!(report.peak <= drawn.window * 65 / 100, "peak {}", report.peak);
+}
+
+#[test]
+fn the_arm_that_masks_meets_every_path_of_its_own() {
+    let mut summary = Summary::default();
+    for at in 0..300 {
+        summary.add(at, seed(Profile::Swarm, at, &[Arm::Mask], Options::default()).expect("runs"));
+    }
+    assert!(summary.found.is_empty(), "{:?}", summary.found);
+    assert_eq!(summary.probes.missed(&OF_MASKING), Vec::<&str>::new());
 }
 
 #[test]

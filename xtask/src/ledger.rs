@@ -103,7 +103,8 @@ fn by_class(runs: &[Run]) -> Result<Value, String> {
     };
     let mut tell = |run: &str, class: &str, requests: u64, ideal: Share, served: Share| {
         rows.push(vec![run.to_owned(), class.to_owned(), thousands(requests), share(ideal), share(served)]);
-        values.push(json!({ "run": run, "class": class, "requests": requests, "longest_prefix": [ideal.0, ideal.1], "served": [served.0, served.1] }));
+        values
+            .push(json!({ "run": run, "class": class, "requests": requests, "longest_prefix": [ideal.0, ideal.1], "served": [served.0, served.1] }));
     };
     let with: Vec<&Run> = runs.iter().filter(|run| !run.classes.is_empty()).collect();
     for run in &with {

@@ -16,7 +16,7 @@ pub struct Arguments {
     /// The context window and budget, in tokens.
     #[arg(long, default_value_t = 60_000, value_parser = tokens)]
     budget: u64,
-    /// Which arms, separated by commas: fold, none, native.
+    /// Which arms, separated by commas: fold, none, native, mask.
     #[arg(long, value_delimiter = ',', default_value = "fold,none,native")]
     arm: Vec<Arm>,
     /// An agent tends the window on the way: it peeks at every tenth fold, pins, expands, briefs and re-cuts; the session is forked in the middle and

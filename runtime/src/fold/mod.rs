@@ -34,5 +34,5 @@ pub(crate) use cut::{CutPolicy, Cuts};
 pub(crate) use lattice::{Fold, Lattice};
 pub(crate) use record::{Changes, Promise, Record};
 pub(crate) use restore::{as_folded, content_of, promised_content};
-pub(crate) use text::{CLOSE, OPEN, disarm, edge_after, edge_before};
+pub(crate) use text::{CLOSE, OPEN, disarm, edge_after, edge_before, json};
 pub(crate) use write::{Edit, OWN_TOOL, Outcome};

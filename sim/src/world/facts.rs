@@ -5,7 +5,7 @@
 //! | raw | in the window, as it was said, or in a copy of that |
 //! | brief | in a placeholder or a summary |
 //! | clipped | its entry is shown without it; the original is one call away |
-//! | one peek | hidden by a fold whose placeholder is shown, and one peek of the longest kind shows it |
+//! | one peek | hidden by a fold or a mask whose placeholder is shown, and one look of the longest kind shows it |
 //! | several peeks | the same, further down |
 //! | absent | nowhere the agent can see or name |
 
@@ -15,6 +15,7 @@ use fold_models::agent::text::{Shape, TELLS_A_FACT, fact};
 use fold_models::shown::Shown;
 use fold_runtime::agent::{Action, act};
 use fold_runtime::journal::Entry;
+use fold_runtime::mask::QUERY_TOOL;
 use serde_json::{Value, json};
 
 /// The longest look that one peek takes, in bytes.
@@ -29,8 +30,16 @@ struct Asked {
     /// What it is.
     value: String,
     class: &'static str,
-    /// What a peek would name.
-    handle: Option<String>,
+    /// The call that shows it again.
+    look: Option<Look>,
+}
+
+/// A call of a policy's own tool.
+enum Look {
+    /// Of a fold or an entry.
+    Peek(String),
+    /// Of a masked result.
+    Query(String),
 }
 
 impl World<'_> {
@@ -75,12 +84,12 @@ impl World<'_> {
 
     fn sought(&self, entry: &str, salt: u64) -> Asked {
         let value = fact(salt).1;
-        let (class, handle) = self.place(entry, &value);
-        Asked { entry: entry.to_owned(), salt, value, class, handle }
+        let (class, look) = self.place(entry, &value);
+        Asked { entry: entry.to_owned(), salt, value, class, look }
     }
 
     /// Where a fact is, and what an agent would have to name to see it.
-    fn place(&self, entry: &str, value: &str) -> (&'static str, Option<String>) {
+    fn place(&self, entry: &str, value: &str) -> (&'static str, Option<Look>) {
         let window = self.host.window();
         let says = |shown: &&std::sync::Arc<Shown>| shown.content().contains(value);
         let is_brief = |shown: &Shown| shown.facts.placeholder || shown.role == fold_models::shown::Role::CompactionSummary;
@@ -88,8 +97,14 @@ impl World<'_> {
             return (if is_brief(shown) { "brief" } else { "raw" }, None);
         }
         let shown = window.iter().find(|shown| shown.source.id() == entry);
+        if let Some(shown) = shown.filter(|_| self.masking.is_some()) {
+            let query = json!({ "ids": [shown.facts.answers.to_string_lossy()] }).to_string();
+            let (class, look) =
+                if self.unmasks(&query).is_some_and(|text| text.contains(value)) { ("one peek", query) } else { return ("absent", None) };
+            return (class, Some(Look::Query(look)));
+        }
         if shown.is_some_and(|shown| !shown.facts.placeholder) {
-            return ("clipped", Some(entry.to_owned()));
+            return ("clipped", Some(Look::Peek(peek(entry))));
         }
         let Some(session) = &self.session else { return ("absent", None) };
         let hides = |(id, ..): &(&str, u32, usize)| session.hidden(id).is_some_and(|hidden| hidden.contains(&entry));
@@ -97,12 +112,12 @@ impl World<'_> {
         let look = |id: &str| Action::parse(&peek(id)).and_then(|action| act(session, &action, Some(&self.store), u64::MAX));
         for id in [root, entry] {
             if look(id).is_ok_and(|reply| reply.text.contains(value)) {
-                return ("one peek", Some(id.to_owned()));
+                return ("one peek", Some(Look::Peek(peek(id))));
             }
         }
         let recovered = session.recover(root, Some(&self.store));
         let whole = recovered.is_ok_and(|originals| originals.iter().any(|original| original.line.contains(value)));
-        (if whole { "several peeks" } else { "absent" }, whole.then(|| entry.to_owned()))
+        (if whole { "several peeks" } else { "absent" }, whole.then(|| Look::Peek(peek(entry))))
     }
 
     /// The agent sees it, recalls it, peeks at it, or reads its source again.
@@ -118,10 +133,19 @@ impl World<'_> {
             let query = json!({ "query": fact(one.salt).0 }).to_string();
             return self.exchange(taken, ("memory_recall", &query), (&text, false));
         }
-        if let Some(handle) = one.handle.as_deref().filter(|_| self.session.is_some()) {
-            let seen = self.looks(&peek(handle))?;
-            self.counts("peeks for facts", "tokens peeked", seen.map_or(0, |text| text.len() as u64));
-            return Ok(());
+        match &one.look {
+            Some(Look::Peek(call)) if self.session.is_some() => {
+                let seen = self.looks(call)?;
+                self.counts("peeks for facts", "tokens peeked", seen.map_or(0, |text| text.len() as u64));
+                return Ok(());
+            }
+            Some(Look::Query(call)) => {
+                let Some(taken) = self.request()? else { return Ok(()) };
+                let text = self.unmasks(call).unwrap_or_default();
+                self.counts("peeks for facts", "tokens peeked", text.len() as u64);
+                return self.exchange(taken, (QUERY_TOOL, call), (&text, false));
+            }
+            _ => {}
         }
         let Some(at) = self.host.position(&one.entry) else { return Ok(()) };
         let Some(taken) = self.request()? else { return Ok(()) };

@@ -16,6 +16,7 @@
 //! | `facts` | facts that are asked for later: where they are, and what it costs to have them again |
 //! | `sources` | whether what an answer names is still in sight |
 //! | `trouble` | a provider that fails, and a host that tries again |
+//! | `mask` | the arm that masks old tool results |
 //! | `host` | reopening, forks, navigation, models, compaction, another extension |
 //! | `recording` | a recorded conversation instead of a plan |
 
@@ -54,6 +55,7 @@ mod arms;
 mod copies;
 mod facts;
 mod host;
+mod mask;
 mod recording;
 mod request;
 mod runtime;
@@ -241,6 +243,7 @@ struct World<'p> {
     reader: Reader,
     price: &'static Row,
     session: Option<Session>,
+    masking: Option<mask::Masking>,
     /// Entries of the branch the runtime has seen.
     seen: usize,
     store: MemoryStore,
@@ -343,6 +346,7 @@ impl<'p> World<'p> {
         };
         let model = provider::Model { name: name(plan.world.model), context_window: plan.window, max_output: 32_000 };
         let session = if arm.folds() { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
+        let masking = if arm.masks() { Some(mask::Masking::new(plan, model.context_window())?) } else { None };
         let mut queue = EventQueue::starting_at(START_MS);
         queue.at(START_MS, Event::Op(0));
         Ok(World {
@@ -360,6 +364,7 @@ impl<'p> World<'p> {
             cache: cache::of(plan.world.cache, plan.world.cache_ttl_ms, plan.world.router),
             price: price(plan.world.cache)?,
             session,
+            masking,
             seen: 0,
             store: MemoryStore::default(),
             whole: BTreeSet::new(),
@@ -430,6 +435,7 @@ impl<'p> World<'p> {
             seen: broken.seen,
         });
         self.report.sessions = 1;
+        self.report.commits += self.masking.as_ref().map_or(0, |masking| masking.batches);
         self.report.costs = vec![self.report.totals.tiered];
         let digest: String = std::mem::take(&mut self.trace).finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let faults = self.faults.iter().map(|name| (*name, Fault { delivered: 1, ..Fault::default() })).collect();

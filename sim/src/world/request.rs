@@ -15,6 +15,7 @@ use fold_models::provider::{Overflow, usage, usage_json};
 use fold_models::shown::{Role as ShownRole, Shown};
 use fold_models::wire::{Rule, WireError, validate};
 use fold_runtime::journal::{Entry, Kind};
+use fold_runtime::mask::is_placeholder;
 use fold_runtime::session::{Decision, Moment, OverFence, Session, Trigger};
 use sha2::Digest as _;
 use std::collections::BTreeSet;
@@ -250,6 +251,7 @@ impl World<'_> {
         };
         let ours = ours.is_some();
         self.probes.when("rewrite by a commit", name == "commit");
+        self.probes.when("rewrite by masking", name == "mask");
         self.probes.when("rewrite by both", name == "runtime and host");
         self.probes.when("rewrite by the host", !ours);
         *self.report.rewrites.entry(name).or_insert(0) += 1;
@@ -335,7 +337,7 @@ impl World<'_> {
         }
         match self.arm {
             Arm::None => Ok(false),
-            Arm::Native | Arm::NativeStore => self.compact_once(first),
+            Arm::Native | Arm::NativeStore | Arm::Mask => self.compact_once(first),
             Arm::Fold | Arm::FoldBriefs | Arm::FoldStore | Arm::FoldOnce | Arm::FoldImmediate => {
                 let asked_again = self.boundary(Moment::Refused)?;
                 self.probes.when("request sent again after an overflow", asked_again);
@@ -470,6 +472,7 @@ impl World<'_> {
                 }
                 self.save()
             }
+            Arm::Mask => self.mask_turn_end(),
             Arm::Native | Arm::NativeStore if self.host_asks() => self.compact(true),
             Arm::Native | Arm::NativeStore => Ok(()),
         }
@@ -527,7 +530,7 @@ fn without_ours(branch: &[Entry]) -> Vec<Entry> {
             }
             Kind::ContextEdit { target, omits } => {
                 let content = entry.replacement().map_or(String::new(), |content| content.raw().to_owned());
-                promised.contains(&**target) && (*omits || content.contains("pi-fold"))
+                promised.contains(&**target) && (*omits || content.contains("pi-fold")) || entry.replacement().is_some_and(is_placeholder)
             }
             _ => false,
         };

@@ -192,7 +192,7 @@ impl World<'_> {
 
     /// A session opened from the journal is the one that lived through it.
     pub(super) fn reopened(&mut self, invariant: &'static str) -> Outcome {
-        let Some(live) = &self.session else { return Ok(()) };
+        let Some(live) = &self.session else { return self.masker_reopened(invariant) };
         let opened = Session::open(self.host.branch(), &self.settings, self.model.context_window)
             .map_err(|why| Broken::new(invariant, "a session that opens", why))?;
         self.probes.hit("reopened session compared");
@@ -216,7 +216,7 @@ impl World<'_> {
     /// Opens the runtime on the branch as it is now.
     pub(super) fn open(&mut self) -> Outcome {
         if self.session.is_none() {
-            return Ok(());
+            return self.open_masker();
         }
         let read = self.saboteur.as_ref().and_then(|saboteur| saboteur.opens(self.host.branch()));
         let branch = read.as_deref().unwrap_or(self.host.branch());

@@ -19,7 +19,7 @@ type Edits = Vec<(String, Option<String>)>;
 impl World<'_> {
     /// Appends drafts one by one, unless somebody drops them or the process dies; tells how many were written. Records by themselves are
     /// appended at once, which is no boundary that anybody could drop.
-    fn write(&mut self, drafts: &[Draft]) -> Outcome<usize> {
+    pub(super) fn write(&mut self, drafts: &[Draft]) -> Outcome<usize> {
         let boundary = !drafts.iter().all(|draft| matches!(draft, Draft::Custom { .. }));
         if boundary && self.drops > 0 {
             if self.dropped && matches!(drafts[0], Draft::Custom { .. }) {
