@@ -57,7 +57,11 @@ pub struct Meter {
 
 /// Every provider that is modelled.
 #[derive(Debug)]
-pub struct Meters(Vec<Meter>);
+pub struct Meters {
+    meters: Vec<Meter>,
+    /// Tokens of every request that left.
+    prompts: Vec<u64>,
+}
 
 impl Meters {
     /// All of them, with nothing in their caches.
@@ -78,7 +82,7 @@ impl Meters {
             rule: geometry.empty(),
             served: Served::default(),
         };
-        Meters(vec![
+        let meters = vec![
             meter("steps of 128", Some(row("gpt-5.4")), Geometry::Steps(prefix::Rules::IN_MEMORY)),
             meter("steps of 2,048", Some(row("gpt-5.5")), Geometry::Steps(prefix::Rules::GPT_5_5)),
             meter("message ends", Some(row("gpt-5.6-sol")), Geometry::Ends(ends::Rules::GPT_5_6)),
@@ -88,24 +92,31 @@ impl Meters {
             meter("whole units", Some(row("deepseek-flash")), Geometry::Units(units::Rules::DEEPSEEK)),
             meter("blocks of 16", None, Geometry::Paged(paged::Rules::VLLM)),
             meter("radix", None, Geometry::Paged(paged::Rules::SGLANG)),
-        ])
+        ];
+        Meters { meters, prompts: Vec::new() }
     }
 
     /// Each of them, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = &Meter> {
-        self.0.iter()
+        self.meters.iter()
+    }
+
+    /// Tokens of every request that left, in their order.
+    pub fn prompts(&self) -> &[u64] {
+        &self.prompts
     }
 
     /// A request leaves.
     pub(crate) fn request(&mut self, chain: &Chain, now_ms: u64, answer_at_ms: u64) {
-        for meter in &mut self.0 {
+        self.prompts.push(chain.tokens());
+        for meter in &mut self.meters {
             meter.served = meter.rule.serve(chain, now_ms, answer_at_ms);
         }
     }
 
     /// The request that left last, of so many tokens, was answered with so many.
     pub(crate) fn answered(&mut self, prompt: u64, output: u64) {
-        for meter in &mut self.0 {
+        for meter in &mut self.meters {
             let Served { read, written } = meter.served;
             meter.add(Used { fresh: prompt - read - written, cached: read, written, output });
         }
@@ -113,7 +124,7 @@ impl Meters {
 
     /// A request beside the session's, a summarizer's, which no cache knows.
     pub(crate) fn beside(&mut self, used: Used) {
-        for meter in &mut self.0 {
+        for meter in &mut self.meters {
             meter.add(used);
         }
     }

@@ -212,18 +212,18 @@ fn figures(report: &Report, profile: Profile) -> Result<(), String> {
 }
 
 /// What the published rule says of a session's commits, in millionths.
-struct Tax {
+pub struct Tax {
     /// Tokens after the first changed byte at the second to the last commit, over tokens appended between the first and the last.
-    measured: u64,
+    pub measured: u64,
     /// The same by what the commits left and took.
-    ruled: u64,
+    pub ruled: u64,
     /// Without what stands before the earliest target.
-    plain: u64,
+    pub plain: u64,
 }
 
 impl Tax {
     /// Of one session; several have no first commit in common.
-    fn of(report: &Report) -> Option<Self> {
+    pub fn of(report: &Report) -> Option<Self> {
         if report.sessions != 1 {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use fold_invariants::owed::Arm;
 use fold_models::agent::{Profile, draw};
-use fold_models::price::Totals;
+use fold_models::price::{Prices, Totals};
 use fold_sim::meters::{Meter, Meters};
 use fold_sim::optimum::course::Course;
 use fold_sim::optimum::{Optimum, Planner, measure};
@@ -13,6 +13,10 @@ use fold_sim::world;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+mod plots;
+mod published;
+mod sweep;
+
 /// The 64-stage assignment through the arms, before every cache and price that is modelled: what each would have read, written and cost.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -22,6 +26,9 @@ pub struct Arguments {
     /// Options of the policy in the place of those drawn, as JSON.
     #[arg(long)]
     settings: Option<String>,
+    /// Also draw it: pictures of occupancy, of cost, and of cost against facts kept, as SVG in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
     /// Also write what the screen shows as one JSON object.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -76,6 +83,25 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     for text in wrapped(&OF_OPTIMUM.replace("{kept}", &thousands(kept)), 120) {
         line(&text)?;
     }
+    line("")?;
+    line("where the sixteen facts were when the last message asked for them")?;
+    let classes = ["raw", "brief", "clipped", "one peek", "several peeks", "absent"];
+    let seen = |of: &Came| {
+        let counts = classes.iter().map(|class| of.report.facts.get(class).copied().unwrap_or(0).to_string());
+        std::iter::once(of.arm.name().to_owned()).chain(counts).collect()
+    };
+    for text in table(&["arm", classes[0], classes[1], classes[2], classes[3], classes[4], classes[5]], came.iter().map(seen)).lines() {
+        line(text)?;
+    }
+    // The published dollars were made of gpt-5.5's prices.
+    let rates = Prices::bundled().newest("gpt-5.5").ok_or("the price table has no gpt-5.5")?.rates;
+    let published = published::beside(&came, &rates)?;
+    let bands = sweep::bands(&plan)?;
+    if let Some(folder) = &arguments.svg {
+        for path in plots::write(&came, plan.window, folder)? {
+            line(&format!("drawn: {}", path.display()))?;
+        }
+    }
     let early: Vec<&str> = came.iter().filter(|of| !of.report.stops.is_empty()).map(|of| of.arm.name()).collect();
     if !early.is_empty() {
         line(&format!("{} ended early, at a full window: what it would have cost to go on is not in its row.", early.join(", ")))?;
@@ -94,6 +120,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         "arms": arms,
         "optimum": optima(|least| &least.any),
         "optimum_keeping": { "tokens": kept, "caches": optima(|least| &least.keeping) },
+        "published": published,
+        "bands": bands,
         "violations": found,
     }))?;
     Ok(found.is_empty())
@@ -189,6 +217,9 @@ fn value(of: &Came, leasts: &[Least]) -> Value {
         "commits": of.report.commits,
         "commits_in_detail": of.report.commits_in_detail,
         "rewrites": of.report.rewrites,
+        "facts": of.report.facts,
+        "upkeep": of.report.upkeep,
+        "prompts": of.meters.prompts(),
         "ended_early": of.report.stops,
         "caches": meters,
     })
