@@ -5,6 +5,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`mod@reference`] | the naive reference: the whole decision from the whole branch, every time, by the fold law alone |
+//! | [`reference::mask`] | the same of masking, and the rules that no batch may break |
 //! | [`window`] | what may change between two requests, and who must have said so |
 //! | [`commit`] | what a commit may promise and write: folds, placeholders, edits, sizes |
 //! | [`asked`] | what the tool may do about a fold that somebody asked it to open, close or cut anew |

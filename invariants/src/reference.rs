@@ -6,7 +6,7 @@
 //! promises, `walk` finds units and marks, `lattice` makes folds and weighs windows, `clips` cuts what is not folded, `promises` derives
 //! what is promised and not written, `decisions` reads what was decided by others, `repairs` puts right what somebody else tore,
 //! `peeks` retires what was read, `history` tells which records count and how each fold stands, `turns` opens folds and closes them;
-//! here they become one verdict.
+//! here they become one verdict. [`mod@mask`] is the other policy's, which shares the count with it and nothing else.
 
 mod clips;
 pub(crate) mod decisions;
