@@ -13,7 +13,8 @@
 //!   bills, it costs its fresh tokens.
 //!
 //! A dynamic program over (request, level): the cheapest way to have this request at this level is the cheapest over the levels the request before it
-//! may have had. For *r* requests and *l* levels it takes *r* × *l*² / 2 steps of constant time, 3 million for the campaign, and *r* × *l* of memory.
+//! may have had. For *r* requests and *l* levels it takes at most *r* × *l*² / 2 steps of constant time (3 million for the campaign, whose levels ripen one by
+//! one), and *r* × *l* of memory.
 //!
 //! What a cache reads depends on the request before this one, which the program knows, and on older ones, which it does not:
 //!
@@ -100,9 +101,10 @@ impl<'c> Planner<'c> {
             let arrive = |level| {
                 let tokens = self.reads.tokens(request, level);
                 let cost = |before| self.cost(geometry, price, Step { request, before, level });
-                let Some(last) = table.last().filter(|_| tokens <= self.course.limit) else {
-                    return (level == 0 && tokens <= self.course.limit).then(|| (cost(0), 0));
-                };
+                if tokens > self.course.limit {
+                    return None;
+                }
+                let Some(last) = table.last() else { return Some((cost(level), level)) };
                 let from = if tokens < kept { level } else { 0 };
                 let ways = (from..last.len().min(level + 1)).rev().filter_map(|before| Some((last[before]?.0 + cost(before), before)));
                 // Of equal ones the one that committed last.
