@@ -111,7 +111,11 @@ impl<'a> Judge<'a> {
             Item::Message(_, shown) if !send::leaves(self.wire, self.own, shown) => return,
             Item::Message(index, shown) => {
                 let facts = &shown.facts;
-                if facts.wire == WireRole::Tool { self.result(index, &facts.answers, Some(&facts.tool)) } else { self.end_batch() }
+                if facts.wire == WireRole::Tool {
+                    self.result(index, &facts.answers, Some(&facts.tool))
+                } else {
+                    self.end_batch()
+                }
                 if facts.broken_name {
                     self.refuse(Rule::BrokenName, index, &Text::default());
                 }

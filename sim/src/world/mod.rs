@@ -33,7 +33,8 @@ use fold_models::price::{Prices, Row};
 use fold_models::provider;
 use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
-use fold_models::wire::{Chain, Reader, Rule};
+use fold_models::wire::reasoning::Reasoning;
+use fold_models::wire::{Chain, Reader, Rule, Wire};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry, Kind};
 use fold_runtime::ports::Provider;
@@ -185,6 +186,7 @@ struct World<'p> {
     cache: OpenAiCache,
     chain: Chain,
     reader: Reader,
+    reasoning: Reasoning,
     price: &'static Row,
     session: Option<Session>,
     /// Entries of the branch the runtime has seen.
@@ -220,7 +222,7 @@ struct World<'p> {
     /// The session was opened from its journal at least once.
     reopened: bool,
     /// Faults of requests that are the host's.
-    excused: BTreeSet<(String, Rule)>,
+    excused: BTreeSet<(Wire, String, Rule)>,
     reports_usage: bool,
     /// The last reported total, while nothing has changed what is shown since, and what had been appended by then.
     reported: Option<u64>,
@@ -268,7 +270,7 @@ impl<'p> World<'p> {
             Density::Constant(milli) => TokenModel::constant(milli, plan.world.overhead_tokens),
             Density::Drifting(salt) => TokenModel::new(salt, plan.world.overhead_tokens),
         };
-        let model = provider::Model { name: name(plan.world.model), context_window: plan.window, max_output: 32_000 };
+        let model = provider::Model { name: plan.world.model.name(), context_window: plan.window, max_output: 32_000 };
         let session = if arm == Arm::Fold { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
         let mut queue = EventQueue::starting_at(START_MS);
         queue.at(START_MS, Event::Op(0));
@@ -280,7 +282,8 @@ impl<'p> World<'p> {
             hosts: 1,
             voice: plan.world.model,
             chain: Chain::new(&model.name, plan.world.overhead_tokens),
-            reader: Reader::default(),
+            reader: request::readers(),
+            reasoning: Reasoning::default(),
             model,
             queue,
             now: START_MS,
@@ -571,10 +574,6 @@ impl<'p> World<'p> {
         self.last_read = (0, 0);
         self.steps.push(step);
     }
-}
-
-fn name(model: Model) -> String {
-    format!("{}/{}", model.provider(), model.id())
 }
 
 /// A plan that no world can run: drawn ones never are, edited ones may be.
