@@ -10,7 +10,7 @@
 //! | [`shown`] | a message as the model is shown it, with everything a request needs to know of it |
 //! | [`tokens`] | the true count of a message, which the runtime cannot see |
 //! | [`host`] | Pi's session: journal, branch, boundaries, window, compaction, fork and tree |
-//! | [`wire`] | what leaves for a provider, whether it would be accepted, and its prefix as a chain of hashes |
+//! | [`wire`] | what leaves for a provider, whether each wire would accept it, its prefix as a chain of hashes, and the reasoning a rewrite loses |
 //! | [`cache`] | what a provider's prefix cache would read |
 //! | [`price`] | dated prices and the ledger of an arm |
 //! | [`store`] | second copies of originals, in memory |

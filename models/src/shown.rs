@@ -20,6 +20,11 @@ const MASKED: &str = "\"text\":\"[pi-compaction] Earlier ";
 /// What stands in a clipped text, which may begin like anything.
 const CLIPPED: &str = "bytes clipped here by the context manager";
 
+/// How an answer's content names what its provider signed, in reasoning and in calls; within a text the quotes would be escaped.
+const SIGNATURES: [&str; 2] = ["\"thinkingSignature\":\"", "\"thoughtSignature\":\""];
+/// What stands in a signature's place on the Chat Completions wire: the field that the reasoning came in, which signs nothing.
+const UNSIGNED: [&str; 4] = ["", "reasoning", "reasoning_content", "reasoning_text"];
+
 /// Characters Pi's own estimate takes an image for.
 const ESTIMATED_IMAGE: u64 = 4_800;
 
@@ -87,6 +92,17 @@ pub struct Bytes {
     pub calls: u64,
 }
 
+/// What a provider signed in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Signed {
+    /// Names the first signed reasoning; nothing where none is signed.
+    pub reasoning: Option<u64>,
+    /// Whether neither words nor a call follow the last signed reasoning.
+    pub alone: bool,
+    /// Whether an edit took signatures away and left what they were for.
+    pub torn: bool,
+}
+
 /// What a wire looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -108,6 +124,14 @@ pub struct Facts {
     pub bytes: Bytes,
     /// Its images.
     pub images: u64,
+    /// Blocks of its content; a plain string is one.
+    pub blocks: u64,
+    /// Whether a block of text in it says nothing.
+    pub hollow: bool,
+    /// What is signed in it.
+    pub signed: Signed,
+    /// Names the model of an answer; 0 for every other message.
+    pub model: u64,
     /// Whether a context edit gave it its content.
     pub edited: bool,
     /// Whether that content holds a placeholder.
@@ -116,6 +140,8 @@ pub struct Facts {
     pub blank: bool,
     /// Whether an id or a name in it holds an unpaired surrogate, which nobody repairs on the way out.
     pub broken_name: bool,
+    /// Whether the arguments of a call hold one: they leave as they are.
+    pub broken_arguments: bool,
 }
 
 /// A message of the window.
@@ -239,6 +265,16 @@ impl Shown {
     }
 }
 
+/// Names a model, given as `provider/model`, in [`Facts::model`].
+pub fn name_of_model(name: &Text) -> u64 {
+    hash(1, name.as_bytes())
+}
+
+/// What a signature is known by, if that is one.
+fn signature(text: &str) -> Option<u64> {
+    (!UNSIGNED.contains(&text)).then(|| hash(0, text.as_bytes()))
+}
+
 fn role(name: &str) -> Role {
     match name {
         "system" => Role::System,
@@ -264,12 +300,14 @@ fn missing(raw: &str) -> &'static str {
 }
 
 fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts {
-    let (mut answers, mut tool, mut failed, mut stop, mut excluded) = (Text::default(), Text::default(), false, None, false);
+    let (mut answers, mut tool, mut failed, mut stop, mut model, mut excluded) = (Text::default(), Text::default(), false, None, 0, false);
     match source.kind() {
         Kind::Message(EntryRole::ToolResult { call_id, tool: name, is_error }) => {
             (answers, tool, failed) = (call_id.clone(), name.clone(), *is_error);
         }
-        Kind::Message(EntryRole::Assistant(assistant)) => stop = Some(assistant.stop),
+        Kind::Message(EntryRole::Assistant(assistant)) => {
+            (stop, model) = (Some(assistant.stop), name_of_model(&assistant.model));
+        }
         Kind::Message(EntryRole::BashExecution { excluded: kept_back }) => excluded = *kept_back,
         _ => {}
     }
@@ -292,6 +330,8 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
     // What is given its own content back is as the host has it, whatever a tool wrote there.
     let edited = edited.filter(|content| *content != source.content().raw());
     let blank = !read.visible && read.images == 0 && read.calls.is_empty();
+    let signatures = |content: &str| SIGNATURES.iter().map(|name| content.matches(name).count()).sum::<usize>();
+    let torn = |content: &str| wire == WireRole::Assistant && !blank && signatures(content) < signatures(source.content().raw());
     let broken = |text: &Text| std::str::from_utf8(text.as_bytes()).is_err();
     Facts {
         broken_name: broken(&answers) || read.calls.iter().any(|call| broken(&call.id) || broken(&call.name)),
@@ -304,6 +344,11 @@ fn facts(role: Role, source: &Entry, edited: Option<&str>, read: Read) -> Facts 
         stop,
         bytes: read.bytes,
         images: read.images,
+        blocks: read.blocks,
+        hollow: read.hollow,
+        signed: Signed { torn: edited.is_some_and(torn), ..read.signed },
+        model,
+        broken_arguments: read.broken_arguments,
         edited: edited.is_some(),
         placeholder: edited.is_some_and(|content| content.contains(MASKED) || (content.contains(MARKER) && !content.contains(CLIPPED))),
         blank,
@@ -321,6 +366,11 @@ struct Read {
     bytes: Bytes,
     images: u64,
     calls: Vec<Call>,
+    blocks: u64,
+    /// Some block of text is nothing but white space.
+    hollow: bool,
+    signed: Signed,
+    broken_arguments: bool,
     /// The content is one string.
     plain: bool,
     /// Some text is more than white space.
@@ -337,7 +387,7 @@ impl Read {
         let mut read = Read::default();
         let mut units = 0;
         if let Some(text) = raw.starts_with('"').then(|| serde_json::from_str::<Measured>(raw).ok()).flatten() {
-            read.plain = true;
+            (read.plain, read.blocks) = (true, 1);
             units += read.text(text);
         } else if let Some(blocks) = quick(raw) {
             for block in blocks {
@@ -355,23 +405,32 @@ impl Read {
     fn text(&mut self, text: Measured) -> u64 {
         self.bytes.text += text.bytes;
         self.visible |= !text.blank;
+        self.hollow |= text.blank;
+        self.signed.alone &= text.blank;
+        text.units
+    }
+
+    fn thinking(&mut self, text: Measured, signature: Option<u64>) -> u64 {
+        self.bytes.thinking += text.bytes;
+        self.signed.alone |= signature.is_some();
+        self.signed.reasoning = self.signed.reasoning.or(signature);
         text.units
     }
 
     fn call(&mut self, id: Text, name: Text, arguments: &str) -> u64 {
         let measured = (Measured::of(name.as_bytes()), Measured::of(arguments.as_bytes()));
         self.bytes.calls += measured.0.bytes + measured.1.bytes;
+        self.signed.alone = false;
+        self.broken_arguments |= arguments.contains("\\u") && serde_json::from_str::<serde_json::Value>(arguments).is_err();
         self.calls.push(Call { id, name, object: arguments.starts_with('{') });
         measured.0.units + measured.1.units
     }
 
     fn block(&mut self, block: QuickBlock<'_>) -> u64 {
+        self.blocks += 1;
         match block.kind.0 {
             BlockKind::Text => block.text.map_or(0, |text| self.text(text)),
-            BlockKind::Thinking => block.thinking.map_or(0, |text| {
-                self.bytes.thinking += text.bytes;
-                text.units
-            }),
+            BlockKind::Thinking => self.thinking(block.thinking.unwrap_or_default(), block.signature.and_then(|signature| signature.0)),
             BlockKind::ToolCall => {
                 let arguments = block.arguments.map_or("{}", RawValue::get);
                 self.call(block.id.unwrap_or_default(), block.name.unwrap_or_default(), arguments)
@@ -386,11 +445,12 @@ impl Read {
     /// The runtime's own reader, for what a strict one refuses: repeated keys, unpaired surrogates in keys, values of a wrong type.
     fn odd_block(&mut self, block: &fold_runtime::journal::Block<'_>) -> u64 {
         let text = block.text().map_or_else(Measured::default, |text| Measured::of(text.as_bytes()));
+        self.blocks += 1;
         match block.kind {
             BlockKind::Text => self.text(text),
             BlockKind::Thinking => {
-                self.bytes.thinking += text.bytes;
-                text.units
+                let signature = block.raw().split_once(SIGNATURES[0]).and_then(|(_, rest)| signature(rest.split('"').next()?));
+                self.thinking(text, signature)
             }
             BlockKind::ToolCall => block.call().map_or(0, |(id, name, arguments)| self.call(id, name, arguments)),
             BlockKind::Image => {
@@ -483,10 +543,31 @@ struct QuickBlock<'a> {
     kind: QuickKind,
     text: Option<Measured>,
     thinking: Option<Measured>,
+    #[serde(rename = "thinkingSignature")]
+    signature: Option<Signature>,
     id: Option<Text>,
     name: Option<Text>,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
+}
+
+/// What a signature is known by; nothing where none stands.
+struct Signature(Option<u64>);
+
+impl<'de> Deserialize<'de> for Signature {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Word;
+        impl Visitor<'_> for Word {
+            type Value = Signature;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a signature")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Signature, E> {
+                Ok(Signature(signature(text)))
+            }
+        }
+        deserializer.deserialize_str(Word)
+    }
 }
 
 struct QuickKind(BlockKind);
@@ -594,6 +675,33 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_is_signed_by_a_signature_and_not_by_the_name_of_a_field() {
+        let answer = |blocks: &str| message(&format!(r#"{{"role":"assistant","stopReason":"stop","content":[{blocks}]}}"#)).facts.signed;
+        let thinking = |signature: &str| format!(r#"{{"type":"thinking","thinking":"hm","thinkingSignature":"{signature}"}}"#);
+        let text = r#"{"type":"text","text":"so"}"#;
+        assert_eq!((answer(&thinking("")), answer(&thinking("reasoning_content"))), (Signed::default(), Signed::default()));
+        let signed = answer(&thinking("c2ln"));
+        assert!(signed.reasoning.is_some() && signed.alone && !signed.torn);
+        let followed = answer(&format!("{},{text}", thinking("c2ln")));
+        assert_eq!((followed.reasoning, followed.alone), (signed.reasoning, false));
+        assert!(answer(&format!("{},{text},{}", thinking("c2ln"), thinking("b2"))).alone, "the last of two stands alone");
+        assert_ne!(answer(&thinking("other")).reasoning, signed.reasoning);
+        // A repeated key is read by the slow reader.
+        assert_eq!(answer(&thinking("c2ln").replace("\"hm\"", "\"a\",\"thinking\":\"hm\"")), signed);
+    }
+
+    #[test]
+    fn an_edit_that_takes_a_signature_and_leaves_what_it_signed_is_seen() {
+        let call = |signature: &str| format!(r#"{{"type":"toolCall","id":"c","name":"ls","arguments":{{}}{signature}}}"#);
+        let signed = call(r#","thoughtSignature":"c2ln""#);
+        let source = format!(r#"{{"type":"message","id":"r","message":{{"role":"assistant","stopReason":"toolUse","content":[{signed}]}}}}"#);
+        let edit = |content: &str| format!(r#"{{"type":"context_edit","id":"e","targetId":"r","replacement":{{"content":[{content}]}}}}"#);
+        assert!(shown(&[&source, &edit(&call(""))])[0].facts.signed.torn);
+        assert!(!shown(&[&source, &edit(&signed)])[0].facts.signed.torn);
+        assert!(!shown(&[&source, &edit("")])[0].facts.signed.torn, "nothing is left");
+    }
+
+    #[test]
     fn what_the_quick_reader_refuses_the_slow_one_reads_the_same() {
         let usual = message(r#"{"role":"user","content":[{"type":"text","text":"one"},{"type":"image","data":"AAAA"}]}"#);
         let odd = message(r#"{"role":"user","content":[{"type":"text","text":"zero","text":"one","k\ud83d":1},{"type":"image","data":"AAAA"}]}"#);
@@ -653,6 +761,8 @@ mod tests {
         assert!(message(&call("c\\ud83d")).facts.broken_name);
         assert!(!message(&call("c")).facts.broken_name);
         assert!(!message(r#"{"role":"user","content":"\ud83d"}"#).facts.broken_name);
+        let arguments = |text: &str| message(&call("c").replace("{}", &format!(r#"{{"a":"{text}"}}"#))).facts.broken_arguments;
+        assert_eq!([arguments("\\ud83d"), arguments("\\ud83d\\ude00"), arguments("\\u00e9"), arguments("d83d")], [true, false, false, false]);
     }
 
     #[test]

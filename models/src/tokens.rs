@@ -48,6 +48,15 @@ impl TokenModel {
         if shown.facts.sent { self.count(shown.role, &shown.facts, shown.at) } else { 0 }
     }
 
+    /// The tokens of a message's reasoning alone.
+    pub fn reasoning(&self, shown: &Shown) -> u64 {
+        let bytes = shown.facts.bytes.thinking;
+        match self.constant {
+            Some(density) => (bytes * 1_000).div_ceil(density),
+            None => (bytes * UNIT).div_ceil(self.density(THINKING, shown.at)),
+        }
+    }
+
     /// The tokens of a synthetic result: a frame and three words.
     pub fn synthetic(&self) -> u64 {
         FRAME + 3
@@ -62,7 +71,7 @@ impl TokenModel {
             Role::User | Role::Custom | Role::Other => Kind::Fixed(2, 268),
             Role::BranchSummary | Role::CompactionSummary => Kind::Fixed(3, 282),
         };
-        let parts = [(text, facts.bytes.text), (Kind::Fixed(4, 276), facts.bytes.thinking), (Kind::Fixed(5, 210), facts.bytes.calls)];
+        let parts = [(text, facts.bytes.text), (THINKING, facts.bytes.thinking), (Kind::Fixed(5, 210), facts.bytes.calls)];
         if let Some(density) = self.constant {
             let bytes: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
             return (bytes * 1_000).div_ceil(density) + self.image * facts.images;
@@ -93,6 +102,9 @@ enum Kind {
     Fixed(u64, u64),
     Tool(u64),
 }
+
+/// Reasoning.
+const THINKING: Kind = Kind::Fixed(4, 276);
 
 #[cfg(test)]
 mod tests {

@@ -49,6 +49,8 @@ pub struct Report {
     pub commits: u64,
     /// Rewrites of the cached prefix, by whose doing.
     pub rewrites: BTreeMap<&'static str, u64>,
+    /// True tokens of signed reasoning that rewrites made the provider drop, each once.
+    pub reasoning_lost: u64,
     /// Folds made, parents among them, and folds that gave every byte back.
     pub folds: u64,
     /// See `folds`.
@@ -87,6 +89,7 @@ impl Report {
         self.sessions += other.sessions;
         self.totals.merge(other.totals);
         self.commits += other.commits;
+        self.reasoning_lost += other.reasoning_lost;
         self.folds += other.folds;
         self.parents += other.parents;
         self.folds_recovered += other.folds_recovered;

@@ -73,11 +73,12 @@ enum Row {
 }
 
 /// The rows of every table of arms.
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     Row::Figure("sessions", |report| thousands(report.sessions)),
     Row::Figure("requests", |report| thousands(report.totals.requests)),
     Row::Figure("commits", |report| thousands(report.commits)),
     Row::Counts("rewrites by cause", |report| &report.rewrites),
+    Row::Figure("reasoning lost, tokens", |report| thousands(report.reasoning_lost)),
     Row::Counts("deferred", |report| &report.deferrals),
     Row::Figure("folds", |report| thousands(report.folds)),
     Row::Figure("  of them parents", |report| thousands(report.parents)),
@@ -297,6 +298,7 @@ fn arm_json(report: &Report) -> Value {
         "commits_in_detail": if report.sessions == 1 { json!(report.commits_in_detail) } else { Value::Null },
         "tax_ppm": Tax::of(report).map(|tax| json!({ "measured": tax.measured, "by_the_rule": tax.ruled, "after_to_freed": tax.plain })),
         "rewrites": report.rewrites,
+        "reasoning_lost": report.reasoning_lost,
         "deferred": report.deferrals,
         "peak": report.peak,
         "commits": report.commits,

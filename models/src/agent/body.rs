@@ -5,8 +5,24 @@
 
 use crate::agent::plan::{Answer, Call, Model, Outcome, Reply, Stop, Text, Tool};
 use crate::agent::text::{Shape, inside, json_string};
+use crate::wire::Wire;
 
 impl Model {
+    /// The wire it is asked on.
+    pub fn wire(self) -> Wire {
+        match self {
+            Model::Anthropic => Wire::Anthropic,
+            Model::Responses => Wire::Responses,
+            Model::Chat => Wire::Chat,
+            Model::Gemini => Wire::Gemini,
+        }
+    }
+
+    /// `provider/model`, as its answers name it.
+    pub fn name(self) -> String {
+        format!("{}/{}", self.provider(), self.id())
+    }
+
     /// Pi's name of the wire.
     pub fn api(self) -> &'static str {
         match self {

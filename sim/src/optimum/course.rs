@@ -184,7 +184,7 @@ fn appends(op: &Op) -> bool {
 fn pieces(host: &Host) -> Vec<Piece> {
     let mut out = Vec::new();
     let window: &[Arc<Shown>] = host.window();
-    send(window, &mut |item| out.push(Piece::of(item, host.token_model())));
+    send(window, &mut |item| out.extend(Piece::of(item, host.token_model())));
     out
 }
 

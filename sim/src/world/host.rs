@@ -1,6 +1,6 @@
 //! What a person and the host do between turns: reopen, fork, go elsewhere, switch models, compact; and another extension.
 
-use super::{Outcome, World, arms, name};
+use super::{Outcome, World, arms};
 use crate::sabotage::Saboteur;
 use fold_invariants::Broken;
 use fold_invariants::window::{Cause, Change};
@@ -147,7 +147,7 @@ impl World<'_> {
         let window = u64::try_from(u128::from(self.plan.window) * u128::from(window_ppm) / 1_000_000).unwrap_or(u64::MAX);
         self.host.model_change(model.provider(), model.id());
         self.voice = model;
-        self.model = provider::Model { name: name(model), context_window: window, max_output: self.model.max_output };
+        self.model = provider::Model { name: model.name(), context_window: window, max_output: self.model.max_output };
         self.chain = Chain::new(&self.model.name, self.plan.world.overhead_tokens);
         self.chain.update(self.host.last_request(), 0, self.host.token_model());
         self.probes.when("model switch in a folded session", self.report.commits > 0);

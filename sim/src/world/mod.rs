@@ -39,7 +39,8 @@ use fold_models::price::{Prices, Row, Used};
 use fold_models::provider::{self, usage};
 use fold_models::store::MemoryStore;
 use fold_models::tokens::TokenModel;
-use fold_models::wire::{Chain, Reader, Rule};
+use fold_models::wire::reasoning::Reasoning;
+use fold_models::wire::{Chain, Reader, Rule, Wire};
 use fold_runtime::config::Settings;
 use fold_runtime::journal::{Digest, Entry, Kind, Usage};
 use fold_runtime::ports::Provider;
@@ -241,6 +242,7 @@ struct World<'p> {
     cache: Box<dyn Cache>,
     chain: Chain,
     reader: Reader,
+    reasoning: Reasoning,
     price: &'static Row,
     session: Option<Session>,
     masking: Option<mask::Masking>,
@@ -295,7 +297,7 @@ struct World<'p> {
     /// The session was opened from its journal at least once.
     reopened: bool,
     /// Faults of requests that are the host's.
-    excused: BTreeSet<(String, Rule)>,
+    excused: BTreeSet<(Wire, String, Rule)>,
     reports_usage: bool,
     /// The last reported total, while nothing has changed what is shown since, and what had been appended by then.
     reported: Option<u64>,
@@ -344,7 +346,7 @@ impl<'p> World<'p> {
             Density::Constant(milli) => TokenModel::constant(milli, plan.world.overhead_tokens),
             Density::Drifting(salt) => TokenModel::new(salt, plan.world.overhead_tokens),
         };
-        let model = provider::Model { name: name(plan.world.model), context_window: plan.window, max_output: 32_000 };
+        let model = provider::Model { name: plan.world.model.name(), context_window: plan.window, max_output: 32_000 };
         let session = if arm.folds() { Some(Session::open(&[], &settings, model.context_window())?) } else { None };
         let masking = if arm.masks() { Some(mask::Masking::new(plan, model.context_window())?) } else { None };
         let mut queue = EventQueue::starting_at(START_MS);
@@ -357,7 +359,8 @@ impl<'p> World<'p> {
             hosts: 1,
             voice: plan.world.model,
             chain: Chain::new(&model.name, plan.world.overhead_tokens),
-            reader: Reader::default(),
+            reader: request::readers(),
+            reasoning: Reasoning::default(),
             model,
             queue,
             now: START_MS,
@@ -734,10 +737,6 @@ fn price(cache: Geometry) -> Result<&'static Row, String> {
             PRICES.find("openai", "openai-chat", "gpt-5.5", "2026-11-30").ok_or_else(|| "the price table has no gpt-5.5 on the Chat wire".to_owned())
         }
     }
-}
-
-fn name(model: Model) -> String {
-    format!("{}/{}", model.provider(), model.id())
 }
 
 /// A plan that no world can run: drawn ones never are, edited ones may be.

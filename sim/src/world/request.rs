@@ -7,13 +7,13 @@ use fold_invariants::Broken;
 use fold_invariants::owed::{Arm, owes};
 use fold_invariants::reference;
 use fold_invariants::window::{Cause, Change, follows, no_notice};
-use fold_models::agent::{Answer, Aside, Density, IdStyle, Op, Reply, Stop, Trouble, body};
+use fold_models::agent::{Answer, Aside, Density, IdStyle, Model, Op, Reply, Stop, Trouble, body};
 use fold_models::cache::Served;
 use fold_models::host::from_scratch;
 use fold_models::price::Used;
-use fold_models::provider::{Overflow, usage, usage_json};
-use fold_models::shown::{Role as ShownRole, Shown};
-use fold_models::wire::{Rule, WireError, validate};
+use fold_models::provider::{Refusal, usage, usage_json};
+use fold_models::shown::{Role as ShownRole, Shown, name_of_model};
+use fold_models::wire::{Reader, Rule, Terms, WireError};
 use fold_runtime::journal::{Entry, Kind};
 use fold_runtime::mask::is_placeholder;
 use fold_runtime::session::{Decision, Moment, OverFence, Session, Trigger};
@@ -34,14 +34,20 @@ impl World<'_> {
                 return Ok(None);
             }
             let tokens = taken.prompt;
-            let Err(overflow) = self.admit(tokens) else {
+            let Err(refusal) = self.admit(tokens) else {
                 self.admits(taken);
                 return Ok(Some(taken));
             };
             self.probes.hit("request refused for its size");
             self.last_read = (0, 0);
             self.note = format!("{}refused: {tokens} tokens; ", self.note);
-            if !self.recover_from(&overflow.to_string(), again == 0)? {
+            if !refusal.is_overflow() {
+                // Pi knows no overflow in these words, and nothing passing: the turn ends with them.
+                self.fails_with(&refusal.to_string(), 0);
+                self.turn_end()?;
+                return Ok(None);
+            }
+            if !self.recover_from(&refusal.to_string(), again == 0)? {
                 self.explain(format!("{tokens} tokens in a window of {}", self.model.context_window));
                 self.stopped += 1;
                 if !self.arm.folds() || self.recorded || self.stopped > 2 {
@@ -85,15 +91,17 @@ impl World<'_> {
         }
     }
 
-    /// What the provider says to a request of so many tokens.
-    fn admit(&mut self, tokens: u64) -> Result<(), Overflow> {
+    /// What the provider says to a request of so many tokens, on the wire of the model in force.
+    fn admit(&mut self, tokens: u64) -> Result<(), Refusal> {
+        let wire = self.voice.wire();
         if self.refuses() {
             self.refusals -= 1;
-            self.faults.insert(if self.too_large { Trouble::TooLarge.name() } else { "provider: overflow" });
+            let too_large = self.too_large;
             self.too_large &= self.refusals > 0;
-            return Err(Overflow { window: self.model.context_window, tokens });
+            self.faults.insert(if too_large { Trouble::TooLarge.name() } else { "provider: overflow" });
+            return Err(if too_large { Refusal::TooLarge { wire } } else { self.model.overflow(wire, tokens) });
         }
-        self.model.admit(tokens)
+        self.model.admit(wire, tokens)
     }
 
     /// Whether the provider refuses the next request whatever it holds.
@@ -189,6 +197,9 @@ impl World<'_> {
             no_notice(self.host.window(), &self.settings)?;
         }
         self.count_rewrite(rewrites, request.first_change);
+        if rewrites {
+            self.count_reasoning(request.first_change);
+        }
         let tokens_model = self.host.token_model().clone();
         self.chain.update(self.host.window(), request.first_change, &tokens_model);
         self.validate()?;
@@ -264,25 +275,50 @@ impl World<'_> {
         }
     }
 
-    /// The request would be taken; where it would not, the host alone is at fault.
+    /// Reasoning that the provider drops because of a rewrite. Where a person goes to another branch, its answers were given behind what
+    /// stands there.
+    fn count_reasoning(&mut self, first_change: usize) {
+        if self.changes.iter().any(|change| change.cause == Cause::Navigation) {
+            return;
+        }
+        let (wire, own, window) = (self.voice.wire(), name_of_model(&self.model.name.as_str().into()), self.host.window());
+        let lost = self.reasoning.rewritten(wire, own, window, first_change, self.host.token_model());
+        self.report.reasoning_lost += lost;
+        if lost > 0 {
+            self.note = format!("{}{lost} tokens of reasoning lost; ", self.note);
+        }
+    }
+
+    /// The request would be taken, by the model in force and by one on any other wire that the session may go on with; where it would not,
+    /// the host alone is at fault.
     pub(super) fn validate(&mut self) -> Outcome {
         if !owes(self.arm, "wire_valid") {
             return Ok(());
         }
         self.probes.hit("request validated");
-        let Err(error) = self.reader.validate(self.host.window()) else { return Ok(()) };
-        // Once the host's fault, a message stays it until we rewrite the window.
-        let known = (error.entry.clone(), error.rule);
-        if self.excused.contains(&known) || self.excuses(&error) || self.waits_for_repair() {
-            self.excused.insert(known);
-            self.probes.hit("request the host alone made invalid");
-            return Ok(());
+        let mut errors = self.reader.judge(self.host.window(), &self.terms());
+        errors.sort_by_key(|error| error.wire != self.voice.wire());
+        let mut without = None;
+        for error in errors.into_iter().filter(|error| !NOT_OWED.contains(&error.rule)) {
+            // Once the host's fault, a message stays it until we rewrite the window.
+            let known = (error.wire, error.entry.clone(), error.rule);
+            if self.excused.contains(&known) || self.excuses(&error, &mut without) || self.waits_for_repair() {
+                self.excused.insert(known);
+                self.probes.hit("request the host alone made invalid");
+                continue;
+            }
+            return Err(Broken::new(
+                "wire_valid",
+                "a request that the provider takes, or one that it would not take without our edits either",
+                format!("{:?}: {error}; {}", error.wire, self.around(error.index)),
+            ));
         }
-        Err(Broken::new(
-            "wire_valid",
-            "a request that the provider takes, or one that it would not take without our edits either",
-            format!("{error}; {}", self.around(error.index)),
-        ))
+        Ok(())
+    }
+
+    /// What the request is sent under.
+    pub(super) fn terms(&self) -> Terms {
+        Terms::new(self.model.context_window)
     }
 
     /// Whether what another extension tore apart is put together by nobody, because folding is suspended.
@@ -310,17 +346,30 @@ impl World<'_> {
         near.map(short).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the window without our edits is refused for the same thing.
-    pub(super) fn excuses(&self, error: &WireError) -> bool {
-        if matches!(error.rule, Rule::EmptyEdit | Rule::AssistantLast | Rule::NoMessages) && !self.is_ours(&error.entry) {
+    /// Whether the window without our edits is refused for the same thing, on the same wire. That window is made when first asked for, and
+    /// kept in `without`.
+    pub(super) fn excuses(&self, error: &WireError, without: &mut Option<Vec<Arc<Shown>>>) -> bool {
+        if is_its_own(error.rule) && !self.is_ours(&error.entry) {
             return true;
         }
-        let window = from_scratch(&without_ours(self.host.branch()), self.host.token_model());
+        // Nothing of ours is there that could be at fault.
+        if !self.host.branch().iter().any(is_record) {
+            return true;
+        }
+        let window = without.get_or_insert_with(|| from_scratch(&without_ours(self.host.branch()), self.host.token_model()));
+        let refuses = |window: &[Arc<Shown>]| {
+            let errors = readers().judge(window, &self.terms());
+            let same = |other: &WireError| other.entry == error.entry || error.rule == Rule::FirstNotUser;
+            errors.iter().any(|other| (other.wire, other.rule) == (error.wire, error.rule) && same(other))
+        };
+        if depends_on_all(error.rule) {
+            return refuses(window);
+        }
         let Some(at) = window.iter().position(|shown| shown.source.id() == error.entry) else { return false };
         // Judged alone: an earlier fault of the host's, which a fold may hide, must not cover for this one.
         let answer = (0..=at).rev().find(|&before| window[before].role == ShownRole::Assistant).unwrap_or(at);
         let end = (at + 1..window.len()).find(|&after| window[after].role != ShownRole::ToolResult).unwrap_or(window.len());
-        validate(&window[answer..end]).is_err_and(|other| other.rule == error.rule && other.entry == error.entry)
+        refuses(&window[answer..end])
     }
 
     pub(super) fn is_ours(&self, entry: &str) -> bool {
@@ -512,6 +561,37 @@ impl World<'_> {
 /// Bytes the model itself writes in an answer: reasoning, prose, and calls with the names and paths in them.
 fn spoken(answer: &Answer) -> u64 {
     answer.thinking_bytes + answer.text_bytes + answer.calls.iter().map(|call| call.argument_bytes + 40).sum::<u64>()
+}
+
+/// Rules that the law does not promise to keep: a fold at the head of a session may hide every user message before the first call that
+/// stands, as long as the newest one does not move. Anthropic and Gemini refuse such a request.
+pub(super) const NOT_OWED: [Rule; 1] = [Rule::FirstNotUser];
+
+/// A reader that has read nothing, for the models that plans know.
+pub(super) fn readers() -> Reader {
+    Reader::new(&[Model::Anthropic, Model::Responses, Model::Chat, Model::Gemini].map(Model::name))
+}
+
+/// Whether a rule is about what only the host writes: an edit of ours changes no call and no reasoning, and hiding an id makes no other one
+/// repeat it.
+fn is_its_own(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::EmptyEdit
+            | Rule::AssistantLast
+            | Rule::NoMessages
+            | Rule::ReusedId
+            | Rule::ReusedItem
+            | Rule::BadId
+            | Rule::BrokenArguments
+            | Rule::ReasoningAlone
+            | Rule::Torn
+    )
+}
+
+/// Whether a rule looks further back than to the answer before.
+fn depends_on_all(rule: Rule) -> bool {
+    matches!(rule, Rule::FirstNotUser | Rule::CallTurn | Rule::TooManyImages | Rule::TooManyMarkers | Rule::BodyTooLarge)
 }
 
 /// A branch as it would be if the runtime had never written; its entries leave their ids behind, which a compaction may name.

@@ -2,7 +2,7 @@
 
 use super::{Outcome, START_MS, Taken, World};
 use fold_models::agent::{Answer, IdStyle, Stop, Trouble, body};
-use fold_models::provider::{usage, usage_json};
+use fold_models::provider::{Refusal, usage, usage_json};
 
 /// How often Pi asks again by itself.
 const RETRIES: u8 = 3;
@@ -32,12 +32,13 @@ impl World<'_> {
         self.faults.insert(trouble.name());
         self.failed += 1;
         let failed = self.failed;
-        let words = match trouble {
-            Trouble::RateLimit => "429 rate_limit_error: too many requests; retry after 20 s",
-            Trouble::Overloaded => "529 overloaded_error: Overloaded",
-            Trouble::TooLarge => "413 request_too_large",
-            Trouble::Timeout => "Request timed out.",
-            Trouble::CutStream => "terminated: the stream ended before the answer did",
+        let wire = self.voice.wire();
+        let refusal = match trouble {
+            Trouble::RateLimit => Refusal::RateLimited { wire, retry_after_ms: RETRY_AFTER_MS },
+            Trouble::Overloaded => Refusal::Overloaded { wire },
+            Trouble::TooLarge => Refusal::TooLarge { wire },
+            Trouble::Timeout => Refusal::Timeout,
+            Trouble::CutStream => Refusal::Cut { wire },
         };
         let came = if trouble == Trouble::CutStream { CUT_AFTER } else { 0 };
         if came > 0 {
@@ -48,14 +49,10 @@ impl World<'_> {
             }
             self.bill(taken.used(output));
         }
-        self.fails_with(words, came);
-        self.note = format!("{}{words}; ", self.note);
-        let waits = FIRST_WAIT_MS << (failed - 1).min(RETRIES);
-        let waits = match trouble {
-            Trouble::RateLimit => waits.max(RETRY_AFTER_MS),
-            Trouble::Timeout => waits + TIMEOUT_MS,
-            _ => waits,
-        };
+        self.fails_with(&refusal.to_string(), came);
+        self.note = format!("{}{refusal}; ", self.note);
+        let waits = (FIRST_WAIT_MS << (failed - 1).min(RETRIES)).max(refusal.retry_after_ms().unwrap_or(0));
+        let waits = if trouble == Trouble::Timeout { waits + TIMEOUT_MS } else { waits };
         self.failed = if failed > RETRIES { 0 } else { failed };
         self.retry_after = (failed <= RETRIES).then_some(waits);
         self.turn_end()?;

@@ -1,6 +1,7 @@
 //! Writing what the runtime decided, draft by draft: whole, cut off by a crash, or dropped by another extension; and what is checked of
 //! what then stands in the journal and in the window.
 
+use super::request::{NOT_OWED, readers};
 use super::{Outcome, World, promised};
 use crate::report::Rewrite;
 use crate::sabotage::Saboteur;
@@ -38,6 +39,12 @@ impl World<'_> {
         // Without the extension, the branch alone has to be sound after every draft.
         self.host.lay_over([]).map_err(|why| Broken::new("attributed", "an empty overlay", why))?;
         let every_draft = self.deep && self.plan.seed.wrapping_add(self.report.commits).is_multiple_of(4) && validate(self.host.window()).is_ok();
+        // Drafts change nothing of the window as it would be without them.
+        let (mut reader, mut without) = (readers(), None);
+        if every_draft {
+            // What stands before the drafts is told of with the request.
+            reader.judge(self.host.window(), &self.terms());
+        }
         for (index, draft) in drafts[..written].iter().enumerate() {
             self.trace.update(match draft {
                 Draft::Custom { data, .. } => data.as_bytes(),
@@ -47,11 +54,12 @@ impl World<'_> {
             self.host.boundary(std::slice::from_ref(draft)).map_err(|why| Broken::new("attributed", "drafts that the host takes", why))?;
             if every_draft && index > 0 {
                 self.probes.hit("prefix of drafts validated");
-                if let Err(error) = validate(self.host.window())
-                    && !matches!(error.rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast)
-                    && !self.excuses(&error)
-                {
-                    return Err(Broken::new("pairing", "calls and results paired after every draft", format!("after draft {index}: {error}")));
+                let errors = reader.judge(self.host.window(), &self.terms());
+                let later = |rule| matches!(rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast) || NOT_OWED.contains(&rule);
+                let broken = errors.into_iter().find(|error| !later(error.rule) && !self.excuses(error, &mut without));
+                if let Some(error) = broken {
+                    let seen = format!("after draft {index}, {:?}: {error}", error.wire);
+                    return Err(Broken::new("pairing", "calls and results paired after every draft", seen));
                 }
             }
         }

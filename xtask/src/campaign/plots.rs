@@ -12,8 +12,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 /// Writes all of them into a folder; tells their paths.
 pub(super) fn write(came: &[Came], window: u64, folder: &Path) -> Result<Vec<PathBuf>, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{} could not be made: {error}", folder.display()))?;
-    let drawn: [(&str, fn(&[Came], u64, &Path) -> Drawn); 3] =
-        [("occupancy.svg", occupancy), ("cost.svg", cost), ("pareto.svg", pareto)];
+    let drawn: [(&str, fn(&[Came], u64, &Path) -> Drawn); 3] = [("occupancy.svg", occupancy), ("cost.svg", cost), ("pareto.svg", pareto)];
     let mut paths = Vec::new();
     for (name, draw) in drawn {
         let path = folder.join(name);
@@ -57,13 +56,24 @@ fn occupancy(came: &[Came], window: u64, path: &Path) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(70)
         .build_cartesian_2d(0..longest, 0..window)?;
-    chart.configure_mesh().x_desc("request").y_desc("tokens").y_label_formatter(&|tokens| format!("{} k", tokens / 1_000)).light_line_style(WHITE).draw()?;
+    chart
+        .configure_mesh()
+        .x_desc("request")
+        .y_desc("tokens")
+        .y_label_formatter(&|tokens| format!("{} k", tokens / 1_000))
+        .light_line_style(WHITE)
+        .draw()?;
     for (at, of) in came.iter().enumerate() {
         let points = of.meters.prompts().iter().copied().enumerate();
         let style = shade(at).stroke_width(2);
         chart.draw_series(LineSeries::new(points, style))?.label(of.arm.name()).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
-    chart.configure_series_labels().position(SeriesLabelPosition::LowerRight).background_style(WHITE.mix(0.85)).border_style(BLACK.mix(0.3)).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
     root.present()?;
     Ok(())
 }
@@ -103,10 +113,7 @@ fn cost(came: &[Came], _: u64, path: &Path) -> Drawn {
         let bar = |at: usize, of: &Came| {
             let below: u64 = parts(of)[..part].iter().map(|(_, nano)| nano).sum();
             let upto = below + parts(of)[part].1;
-            let mut bar = Rectangle::new(
-                [(SegmentValue::Exact(at), dollars(below)), (SegmentValue::Exact(at + 1), dollars(upto))],
-                style,
-            );
+            let mut bar = Rectangle::new([(SegmentValue::Exact(at), dollars(below)), (SegmentValue::Exact(at + 1), dollars(upto))], style);
             bar.set_margin(0, 0, 12, 12);
             bar
         };
@@ -114,7 +121,12 @@ fn cost(came: &[Came], _: u64, path: &Path) -> Drawn {
         let bars: Vec<_> = came.iter().enumerate().map(|(at, of)| bar(at, of)).collect();
         chart.draw_series(bars)?.label(label).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], style));
     }
-    chart.configure_series_labels().position(SeriesLabelPosition::UpperRight).background_style(WHITE.mix(0.85)).border_style(BLACK.mix(0.3)).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
     root.present()?;
     Ok(())
 }
@@ -139,9 +151,17 @@ fn pareto(came: &[Came], _: u64, path: &Path) -> Drawn {
         let (dollars, colour) = (paid(of), shade(at));
         chart.draw_series([PathElement::new([(dollars, sight), (dollars, reach)], colour.mix(0.4).stroke_width(1))])?;
         chart.draw_series([Circle::new((dollars, reach), 7, colour.stroke_width(2))])?;
-        chart.draw_series([Circle::new((dollars, sight), 5, colour.filled())])?.label(of.arm.name()).legend(move |(x, y)| Circle::new((x + 8, y), 5, colour.filled()));
+        chart
+            .draw_series([Circle::new((dollars, sight), 5, colour.filled())])?
+            .label(of.arm.name())
+            .legend(move |(x, y)| Circle::new((x + 8, y), 5, colour.filled()));
     }
-    chart.configure_series_labels().position(SeriesLabelPosition::MiddleRight).background_style(WHITE.mix(0.85)).border_style(BLACK.mix(0.3)).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::MiddleRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
     root.present()?;
     Ok(())
 }

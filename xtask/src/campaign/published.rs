@@ -106,7 +106,16 @@ pub(super) fn beside(came: &[Came], rates: &Rates) -> Result<Value, String> {
         }));
     }
     let head = [
-        "published", "right / wrong", "dollars", "of them input, at most", "fresh", "cached", "arm", "fresh", "cached", "dollars",
+        "published",
+        "right / wrong",
+        "dollars",
+        "of them input, at most",
+        "fresh",
+        "cached",
+        "arm",
+        "fresh",
+        "cached",
+        "dollars",
         "in sight / a call / absent",
     ];
     for text in table(&head, rows).lines() {

@@ -44,7 +44,9 @@ pub(super) fn bands(plan: &Plan) -> Result<Value, String> {
         }));
     }
     line("")?;
-    line("the band: where a commit fires and where it stops, in shares of the budget; the rewrite tax is what a commit makes the provider read anew")?;
+    line(
+        "the band: where a commit fires and where it stops, in shares of the budget; the rewrite tax is what a commit makes the provider read anew",
+    )?;
     line("of every token that came since the one before, by the rule min/(max-min) and as measured; first cache of the tables above")?;
     let head = ["band", "commits", "tax by the rule", "tax measured", "fresh", "cached", "cached share", "dollars"];
     for text in table(&head, rows).lines() {

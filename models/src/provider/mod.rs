@@ -1,8 +1,12 @@
 //! A model's limits, its refusals, and the usage it reports.
 
+use crate::wire::Wire;
 use fold_runtime::journal::Usage;
 use fold_runtime::ports::Provider;
-use std::fmt;
+
+mod refusal;
+
+pub use refusal::Refusal;
 
 /// A model, as far as a window is concerned. Sizes in tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,43 +25,26 @@ impl Provider for Model {
     }
 }
 
-/// A request that is too large, refused before anything was generated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overflow {
-    /// What the model holds.
-    pub window: u64,
-    /// What the request held.
-    pub tokens: u64,
-}
-
-impl fmt::Display for Overflow {
-    /// The sentence of the Chat Completions wire, which Pi recognises as an overflow.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "400 This model's maximum context length is {} tokens. However, your messages resulted in {} tokens. \
-             Please reduce the length of the messages.",
-            self.window, self.tokens
-        )
-    }
-}
-
-impl std::error::Error for Overflow {}
-
 impl Model {
-    /// Takes a request of so many true tokens, or refuses it.
+    /// Takes a request of so many true tokens, or refuses it in the words of the wire it came on.
     ///
     /// # Errors
-    /// [`Overflow`] when the request alone exceeds the window.
+    /// [`Refusal::Overflow`] when the request alone exceeds the window.
     ///
     /// ```
     /// use fold_models::provider::Model;
+    /// use fold_models::wire::Wire;
     /// let model = Model { name: "openai/gpt-5.5".into(), context_window: 20_000, max_output: 4_096 };
-    /// assert!(model.admit(20_000).is_ok());
-    /// assert!(model.admit(20_001).unwrap_err().to_string().contains("maximum context length is 20000 tokens"));
+    /// assert!(model.admit(Wire::Chat, 20_000).is_ok());
+    /// assert!(model.admit(Wire::Chat, 20_001).unwrap_err().to_string().contains("maximum context length is 20000 tokens"));
     /// ```
-    pub fn admit(&self, tokens: u64) -> Result<(), Overflow> {
-        if tokens > self.context_window { Err(Overflow { window: self.context_window, tokens }) } else { Ok(()) }
+    pub fn admit(&self, wire: Wire, tokens: u64) -> Result<(), Refusal> {
+        if tokens > self.context_window { Err(self.overflow(wire, tokens)) } else { Ok(()) }
+    }
+
+    /// What it says to a prompt of so many tokens that it does not take.
+    pub fn overflow(&self, wire: Wire, tokens: u64) -> Refusal {
+        Refusal::Overflow { wire, window: self.context_window, tokens }
     }
 
     /// Tokens an answer to a prompt of this size may have: the ceiling, or what the window has left.
@@ -98,9 +85,9 @@ mod tests {
 
     #[test]
     fn a_request_that_fills_the_window_is_taken_and_one_token_more_is_refused_in_the_providers_words() {
-        assert_eq!(model().admit(1_000), Ok(()));
-        let refused = model().admit(1_001).unwrap_err();
-        assert_eq!(refused, Overflow { window: 1_000, tokens: 1_001 });
+        assert_eq!(model().admit(Wire::Chat, 1_000), Ok(()));
+        let refused = model().admit(Wire::Chat, 1_001).unwrap_err();
+        assert_eq!(refused, Refusal::Overflow { wire: Wire::Chat, window: 1_000, tokens: 1_001 });
         assert!(refused.to_string().contains("your messages resulted in 1001 tokens"));
     }
 
