@@ -368,8 +368,10 @@ impl World<'_> {
         let Some(at) = window.iter().position(|shown| shown.source.id() == error.entry) else { return false };
         // Judged alone: an earlier fault of the host's, which a fold may hide, must not cover for this one.
         let answer = (0..=at).rev().find(|&before| window[before].role == ShownRole::Assistant).unwrap_or(at);
+        // Whom an answer follows matters on some wires.
+        let before = (0..answer).rev().find(|&before| window[before].role != ShownRole::System).unwrap_or(answer);
         let end = (at + 1..window.len()).find(|&after| window[after].role != ShownRole::ToolResult).unwrap_or(window.len());
-        refuses(&window[answer..end])
+        refuses(&window[answer..end]) || refuses(&window[before..end])
     }
 
     pub(super) fn is_ours(&self, entry: &str) -> bool {

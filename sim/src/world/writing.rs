@@ -126,10 +126,16 @@ impl World<'_> {
             // Not even the journal knows.
             return self.read_back().map(|()| false);
         }
-        // Clips shift the share within which results are clipped, so another commit may find a little more; it ends soon.
+        // Clips shift the share within which results are clipped, so another commit may find a little more; it ends soon. Peeks make way batch by batch,
+        // each of them one that was there.
         let count = self.committed.entry((commit.trigger, self.appended)).or_insert(0);
         *count += 1;
-        if *count > if commit.trigger == Trigger::Band { 1 } else { 3 } {
+        let most = match commit.trigger {
+            Trigger::Band => 1,
+            Trigger::Peek => 32,
+            _ => 3,
+        };
+        if *count > most {
             return Err(Broken::new(
                 "progress",
                 "something new before another commit of the same kind",
