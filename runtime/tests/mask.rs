@@ -72,12 +72,15 @@ fn assert_eligible(branch: &[Entry], settings: &Settings, drafts: &[Draft]) {
     let turns: Vec<&Entry> = shown.iter().copied().filter(|entry| entry.is_good_answer()).collect();
     let recent = turns.len().checked_sub(settings.keep_recent_turns).map(|at| turns[at].id());
     let old = shown.iter().take_while(|entry| recent.is_some_and(|id| id != entry.id())).map(|entry| entry.id()).collect::<BTreeSet<_>>();
+    let speaks = |entry: &&&Entry| matches!(entry.kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
+    let word = shown.iter().rfind(speaks).map(|entry| entry.id());
     let mut last = None;
     for draft in drafts {
         let at = branch.iter().position(|entry| entry.id() == target(draft)).expect("on the branch");
         let result = &branch[at];
         let Kind::Message(Role::ToolResult { tool, .. }) = result.kind() else { panic!("a result, not {}", result.line()) };
         assert!(old.contains(result.id()), "{} is recent, or not shown", result.id());
+        assert!(word != Some(result.id()), "a request may end with it");
         assert!(!settings.exclude_tools.contains(&tool.to_string_lossy()) && !result.id().starts_with("skill"));
         assert!(!branch.iter().any(|entry| matches!(entry.kind(), Kind::ContextEdit { target, .. } if **target == *result.id())), "edited");
         let line = placeholder(result).expect("a result").len() as u64;

@@ -84,6 +84,8 @@ struct Rules<'a> {
     edited: BTreeSet<&'a str>,
     /// Where the newest turns begin.
     recent: usize,
+    /// The last word of a person or a tool.
+    word: Option<usize>,
 }
 
 impl<'a> Rules<'a> {
@@ -96,7 +98,9 @@ impl<'a> Rules<'a> {
         });
         let turns: Vec<usize> = (0..branch.len()).filter(|at| branch[*at].is_good_answer() && shown.contains(branch[*at].id())).collect();
         let recent = turns.len().checked_sub(settings.keep_recent_turns).map_or(0, |first| turns[first]);
-        Rules { branch, settings, edited: edits.collect(), shown, recent }
+        let speaks = |at: &usize| matches!(branch[*at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
+        let word = (0..branch.len()).rev().filter(speaks).find(|at| shown.contains(branch[*at].id()));
+        Rules { branch, settings, edited: edits.collect(), shown, recent, word }
     }
 
     /// Why an entry stays as it is; `None` where no rule keeps it.
@@ -111,6 +115,8 @@ impl<'a> Rules<'a> {
             Some("is of an excluded tool")
         } else if at >= self.recent {
             Some("is in the newest turns")
+        } else if self.word == Some(at) {
+            Some("is what a request may end with")
         } else if self.reads_skill(at) {
             Some("is what a skill said")
         } else if placeholder(entry).is_none_or(|line| line.len() as u64 >= Size::of_original(entry).weight()) {

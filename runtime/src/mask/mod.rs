@@ -7,7 +7,7 @@
 //! back whole through [`Masker::recover`]. **When**: at a turn's end, where the occupancy reaches the trigger; the oldest results go first, until the
 //! target is reached or none is left; and where that would free less than the floor, nothing is done, so that a rewrite of the cached prefix is
 //! rare. **What stays**: everything from the oldest of the newest `keepRecentTurns` good answers on (an answer that failed is no turn, or a run of
-//! errors would give away what was never read), words of people and models, excluded tools, what a `SKILL.md` said, results of few tokens or not
+//! errors would give away what was never read), the last word of a person or a tool (a request must not end with a placeholder), words of people and models, excluded tools, what a `SKILL.md` said, results of few tokens or not
 //! heavier than their line, what anybody edited, and what a compaction has left out.
 //!
 //! Pi's own compaction stays behind it as the last resort; nothing here holds it back.
@@ -198,8 +198,9 @@ impl Masker {
     fn eligible(&self) -> impl Iterator<Item = (usize, u64)> {
         let rate = self.shown.occupancy.rate_mean();
         let tokens = move |size: Size| rate.tokens_at_least(size.bytes).saturating_add(size.images.saturating_mul(IMAGE_TOKENS));
-        let old = self.candidates.range(..self.shown.recent_from(self.settings.keep_recent_turns));
-        old.filter(move |(at, _)| tokens(self.shown.size(**at)) >= self.settings.min_entry_tokens).map(|(&at, &bytes)| (at, bytes))
+        let (old, last) = (self.shown.recent_from(self.settings.keep_recent_turns), self.shown.last_word());
+        let heavy = move |at: usize| tokens(self.shown.size(at)) >= self.settings.min_entry_tokens;
+        self.candidates.range(..old).map(|(&at, &bytes)| (at, bytes)).filter(move |&(at, _)| Some(at) != last && heavy(at))
     }
 
     fn draft(&self, at: usize) -> Option<Draft> {

@@ -132,6 +132,12 @@ impl Shown {
         self.kept_from..self.entries.len()
     }
 
+    /// The last user message or tool result that is shown: a request may end with it. Walks back over what follows it.
+    pub fn last_word(&self) -> Option<usize> {
+        let speaks = |at: &usize| matches!(self.entries[*at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));
+        self.in_context().rev().filter(speaks).find(|&at| !self.is_omitted(at))
+    }
+
     /// Where the newest `turns` good answers begin; 0 where there are fewer.
     pub fn recent_from(&self, turns: usize) -> usize {
         turns.checked_sub(1).and_then(|before| self.turns.iter().nth_back(before)).copied().unwrap_or(0)

@@ -158,6 +158,18 @@ fn an_answer_that_failed_and_one_that_was_omitted_are_no_turns() {
 }
 
 #[test]
+fn the_last_word_of_a_person_or_a_tool_stays() {
+    let spoken = r#"{"role":"assistant","stopReason":"stop","content":[{"type":"text","text":"done"}]}"#;
+    let mut story = Story::default();
+    story.reads(&[4_000, 4_000]).message("s0", spoken).message("s1", spoken);
+    assert_eq!(story.masked(), ["r0"]);
+    story.message("u", r#"{"role":"user","content":"go on"}"#);
+    assert_eq!(story.masked(), ["r0", "r1"]);
+    story.edits("u", "null");
+    assert_eq!(story.masked(), ["r0"]);
+}
+
+#[test]
 fn words_of_people_and_models_stay() {
     let mut story = Story::default();
     let spoken = format!(r#"{{"role":"assistant","stopReason":"stop","content":{}}}"#, text(8_000));
