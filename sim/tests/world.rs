@@ -96,7 +96,7 @@ fn a_chat_is_held_at_every_budget() {
 }
 
 /// Not owed yet, and seen to be broken: a fold at the head of a session hides every user message before the first call. When the law
-/// forbids that, this test fails; then `NOT_OWED` in `sim/src/world/request.rs` goes, and the plans become those of a fixed bug.
+/// forbids that, this test fails; then `NOT_OWED` in `sim/src/world/wires.rs` goes, and the plans become those of a fixed bug.
 #[test]
 fn a_fold_at_the_head_leaves_a_request_that_begins_with_an_answer() {
     for stored in [include_str!("plans/first-not-user-48.json"), include_str!("plans/first-not-user-163.json")] {
