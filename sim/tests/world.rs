@@ -3,9 +3,12 @@
 use fold_invariants::owed::Arm;
 use fold_invariants::probes::OF_MASKING;
 use fold_models::agent::{Op, Plan, Profile, draw};
+use fold_models::wire::{Reader, Rule, Terms, Wire};
 use fold_sim::run::{Summary, plan, seed, smallest, trace};
 use fold_sim::sabotage::Sabotage;
+use fold_sim::sent::record;
 use fold_sim::world::Options;
+use std::collections::BTreeSet;
 
 #[test]
 fn the_same_seed_has_the_same_digest_in_whatever_order_seeds_are_run() {
@@ -112,5 +115,24 @@ fn a_chat_is_held_at_every_budget() {
         assert_eq!(run.violation, None);
         assert!(run.report.stops.is_empty() && run.report.peak <= drawn.window, "at {} tokens: peak {}", drawn.window, run.report.peak);
         assert_eq!(run.report.totals.requests, 800);
+    }
+}
+
+/// Not owed yet, and seen to be broken: a fold at the head of a session hides every user message before the first call. When the law
+/// forbids that, this test fails; then `NOT_OWED` in `sim/src/world/wires.rs` goes, and the plans become those of a fixed bug.
+#[test]
+fn a_fold_at_the_head_leaves_a_request_that_begins_with_an_answer() {
+    for stored in [include_str!("plans/first-not-user-48.json"), include_str!("plans/first-not-user-163.json")] {
+        let stored = Plan::parse(stored).expect("a stored plan");
+        let sent = record(&stored, Arm::Fold).expect("runs");
+        let mut window = Vec::new();
+        let mut refused = BTreeSet::new();
+        for request in sent {
+            window.truncate(request.from);
+            window.extend(request.messages);
+            let errors = Reader::default().judge(&window, &Terms::new(request.window));
+            refused.extend(errors.iter().filter(|error| error.rule == Rule::FirstNotUser).map(|error| error.wire));
+        }
+        assert_eq!(refused, BTreeSet::from([Wire::Anthropic, Wire::Gemini]), "seed {}", stored.seed);
     }
 }

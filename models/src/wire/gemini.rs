@@ -68,8 +68,9 @@ pub(super) fn words(error: &WireError, f: &mut fmt::Formatter<'_>) -> fmt::Resul
         ),
         Rule::OrphanResult => write!(f, "Please ensure that function response turn comes immediately after a function call turn. ('{call}')"),
         Rule::ResultName => write!(f, "the name of function response '{call}' is that of no function call of the turn before"),
-        Rule::CallTurn => write!(f, "Please ensure that function call turn comes immediately after a user turn or after a function response turn."),
-        Rule::FirstNotUser => write!(f, "Please ensure that the first content comes from the user"),
+        Rule::CallTurn | Rule::FirstNotUser => {
+            write!(f, "Please ensure that function call turn comes immediately after a user turn or after a function response turn.")
+        }
         Rule::EmptyName => write!(f, "contents[{index}].parts[].function_call.name: Name cannot be empty."),
         Rule::Arguments => write!(f, "Invalid value at 'contents[{index}].parts[].function_call.args' (type.googleapis.com/google.protobuf.Struct)"),
         Rule::BrokenName | Rule::BrokenArguments => write!(f, "Invalid JSON payload received. Invalid unicode: unpaired surrogate"),

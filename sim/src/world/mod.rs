@@ -8,6 +8,7 @@
 //! |---|---|
 //! | here | the plan, operation by operation; the bill; the trace |
 //! | `request` | what leaves, whether it is taken, what comes back |
+//! | `wires` | whether every wire would take it, and whose fault it is where one would not |
 //! | `runtime` | the boundary, and the checks of what is decided and given back |
 //! | `writing` | drafts on their way into the journal, whole or not, and the checks of what then stands |
 //! | `copies` | second copies on a disk that goes wrong |
@@ -62,6 +63,7 @@ mod request;
 mod runtime;
 mod sources;
 mod trouble;
+mod wires;
 mod writing;
 
 /// 2026-01-01, the first moment of every session.
@@ -359,7 +361,7 @@ impl<'p> World<'p> {
             hosts: 1,
             voice: plan.world.model,
             chain: Chain::new(&model.name, plan.world.overhead_tokens),
-            reader: request::readers(),
+            reader: wires::readers(),
             reasoning: Reasoning::default(),
             model,
             queue,

@@ -1,7 +1,7 @@
 //! Writing what the runtime decided, draft by draft: whole, cut off by a crash, or dropped by another extension; and what is checked of
 //! what then stands in the journal and in the window.
 
-use super::request::{NOT_OWED, readers};
+use super::wires::{NOT_OWED, readers};
 use super::{Outcome, World, promised};
 use crate::report::Rewrite;
 use crate::sabotage::Saboteur;
