@@ -30,8 +30,18 @@ fn the_first_request_after_a_resume_begins_with_the_bytes_of_the_last_one_before
     });
 }
 
-/// A session after two commits, and the entry between them where it is forked: one fold of the second commit lies on both sides of it.
-fn forked() -> Result<(Talk, String, BTreeSet<String>, String), String> {
+/// A session after two commits.
+struct Forked {
+    talk: Talk,
+    /// The entry between the commits where it is forked.
+    at: String,
+    /// The folds of the first commit.
+    before: BTreeSet<String>,
+    /// A fold of the second one that hides entries on both sides of the fork.
+    straddles: String,
+}
+
+fn forked() -> Result<Forked, String> {
     let mut talk = Talk::new(SPANS, 20_000);
     talk.asks("go");
     let first = talk.until_due(1_500);
@@ -47,7 +57,7 @@ fn forked() -> Result<(Talk, String, BTreeSet<String>, String), String> {
         let (Some(&least), Some(&most)) = (places.iter().min(), places.iter().max()) else { continue };
         if least > from && session.is_shown(fold) {
             let at = talk.host.branch()[least.midpoint(most)].id().to_owned();
-            return Ok((talk.clone(), at, before, fold.to_owned()));
+            return Ok(Forked { at, before, straddles: fold.to_owned(), talk: talk.clone() });
         }
     }
     Err("no fold lies where the session could be forked".to_owned())
@@ -67,7 +77,7 @@ fn renamed(branch: &[Entry]) -> Vec<Entry> {
 #[test]
 fn a_fork_has_the_folds_that_were_made_before_it_and_no_other() {
     seen_to_fail("of the folds are there", |planted| {
-        let (talk, at, before, straddles) = forked()?;
+        let Forked { talk, at, before, straddles } = forked()?;
         must(before.len() >= 2, || format!("only {} folds before the fork", before.len()))?;
         let fork = talk.host.fork(&at, 9)?;
         must(fork.session_id() != talk.host.session_id(), || "it is the same session".to_owned())?;

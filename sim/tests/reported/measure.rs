@@ -107,8 +107,6 @@ fn a_commit_says_what_was_there_before_and_after_and_that_is_what_is_sent() {
             must(commit.before.abs_diff(before) <= margin && commit.after.abs_diff(after) <= margin, || told)?;
         }
         // Where nothing is to be done, that is said too.
-        let commit = talk.asked()?;
-        talk.writes(&commit.drafts);
         let again = talk.decides(Moment::Asked);
         must(again == Decision::Deferred(Deferral::NothingRipe), || format!("a commit that does nothing: {again:?}"))
     });

@@ -1,11 +1,12 @@
 //! What a cache reads, and reasoning that is bound to what stands before it.
 
-use crate::talk::{SPANS, Talk, blocks, call, log};
+use crate::talk::{SPANS, Talk, blocks, call, log, omits, target};
 use crate::{must, seen_to_fail};
 use fold_models::agent::Geometry;
 use fold_models::cache;
 use fold_models::shown::Shown;
 use fold_models::wire::Chain;
+use fold_runtime::journal::{BlockKind, Entry, Kind, Role};
 use fold_runtime::session::{Decision, Draft, Moment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,8 +113,16 @@ fn twelve_calls_at_once_lose_no_more_than_what_stands_behind_the_last_fold() {
     });
 }
 
-/// A session in which every answer carries reasoning that its provider signed, up to the first commit; and what stood before each of them when it was signed.
-fn signed() -> Result<(Talk, Vec<Draft>, BTreeMap<String, u64>), String> {
+/// A session in which every answer carries reasoning that its provider signed, up to the first commit.
+struct Signed {
+    talk: Talk,
+    /// What the commit would append.
+    drafts: Vec<Draft>,
+    /// What stood before each answer when it was signed.
+    bound: BTreeMap<String, u64>,
+}
+
+fn signed() -> Result<Signed, String> {
     let mut talk = Talk::new(SPANS, 20_000);
     let mut bound = BTreeMap::new();
     talk.asks("go");
@@ -124,7 +133,7 @@ fn signed() -> Result<(Talk, Vec<Draft>, BTreeMap<String, u64>), String> {
         bound.insert(talk.answers(&format!("[{thought},{}]", call(&id)), "toolUse"), before);
         talk.returns(&id, "read", &log(number, 1_500));
         if let Decision::Commit(commit) = talk.decides(Moment::TurnEnd) {
-            return Ok((talk, commit.drafts, bound));
+            return Ok(Signed { talk, drafts: commit.drafts, bound });
         }
     }
     Err("no commit".to_owned())
@@ -138,12 +147,12 @@ fn lost(talk: &Talk, bound: &BTreeMap<String, u64>) -> u64 {
     (bound.len() - kept) as u64
 }
 
-/// claude-code#13012, #12311, #63448, #64066, magic-context (which stripped the newest reasoning where the provider named the earliest), opencode PR 14393. Providers bind reasoning to what
+/// claude-code#13012, #12311, #63448, #64066, magic-context (which stripped the newest reasoning where the provider named the earliest). Providers bind reasoning to what
 /// stands before it; what an edit loses of it is told, all of it and at once.
 #[test]
 fn what_a_commit_loses_of_signed_reasoning_is_told_with_the_commit() {
     seen_to_fail("are told of", |planted| {
-        let (mut talk, drafts, bound) = signed()?;
+        let Signed { mut talk, drafts, bound } = signed()?;
         must(lost(&talk, &bound) == 0, || "something is lost by appending".to_owned())?;
         if planted {
             // The window is rewritten on its way out, and the journal does not know.
@@ -159,4 +168,38 @@ fn what_a_commit_loses_of_signed_reasoning_is_told_with_the_commit() {
         must(lost >= 8, || format!("only {lost} are lost"))?;
         must(told == lost, || format!("{told} are told of, {lost} are lost"))
     });
+}
+
+/// continue#11994 and #12056, dotcraft#260 and #263. On the wire of Responses a reasoning item stands directly before the item that it led to, and that one never without it.
+#[test]
+fn reasoning_and_the_call_it_led_to_are_folded_together() {
+    seen_to_fail("without its reasoning", |planted| {
+        let Signed { mut talk, mut drafts, .. } = signed()?;
+        if planted {
+            // What was thought is old, what was called is still needed.
+            let carrier = drafts.iter().filter(|draft| !omits(draft)).find_map(target).ok_or("no carrier")?;
+            let asked = &talk.host.branch()[talk.host.position(carrier).ok_or("no carrier")? - 1];
+            let call = asked.content().blocks().into_iter().rfind(|block| block.kind == BlockKind::ToolCall).ok_or("no call")?;
+            drafts.push(Draft::ContextEdit { target: asked.id().to_owned(), replacement: Some(format!("[{}]", call.raw())) });
+        }
+        talk.host.boundary(&drafts)?;
+        talk.is_taken()?;
+        talk.host.window().iter().try_for_each(|shown| whole_items(shown.content(), &shown.source))
+    });
+}
+
+/// Whether the items of an answer are those it was given with: reasoning, and directly behind it what it led to.
+fn whole_items(shown: &str, original: &Entry) -> Result<(), String> {
+    if !matches!(original.kind(), Kind::Message(Role::Assistant(_))) {
+        return Ok(());
+    }
+    let kinds = |content: &str| -> Vec<String> {
+        let blocks: serde_json::Value = serde_json::from_str(content).unwrap_or_default();
+        blocks.as_array().into_iter().flatten().filter_map(|block| Some(block["type"].as_str()?.to_owned())).collect()
+    };
+    let (now, then) = (kinds(shown), kinds(original.content().raw()));
+    let lonely = now.last().is_some_and(|last| last == "thinking");
+    must(!lonely, || format!("{} shows reasoning without what it led to", original.id()))?;
+    let bare = then.first().is_some_and(|first| first == "thinking") && now.first().is_some_and(|first| first != "thinking");
+    must(!bare, || format!("{} shows a call without its reasoning", original.id()))
 }
