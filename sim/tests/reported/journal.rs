@@ -7,8 +7,8 @@ use fold_runtime::agent::{Peek, peek};
 use fold_runtime::journal::{Entry, Kind};
 use std::collections::BTreeSet;
 
-/// claude-code#43657, #67497, #66005, #34629, multica#6008: a session that is resumed shows something else, and the cache is lost. Here the process ends between a commit and the edits
-/// that carry it out.
+/// claude-code#43657, #67497, #66005, #34629, multica#6008: a session that is resumed shows something else, and the cache is lost. Here the
+/// process ends between a commit and the edits that carry it out.
 #[test]
 fn the_first_request_after_a_resume_begins_with_the_bytes_of_the_last_one_before_it() {
     seen_to_fail("differs", |planted| {
@@ -72,8 +72,8 @@ fn renamed(branch: &[Entry]) -> Vec<Entry> {
     branch.iter().map(|entry| rename(entry).expect("an entry")).collect()
 }
 
-/// opencode-acp#89, DCP#527, #532 and PR 589, LeXwDeX#21 (the host strips ids, so that a fold "succeeds" and the request is as it was), Pi's #8990. Three folds and more, one of them
-/// across the place of the fork.
+/// opencode-acp#89, DCP#527, #532 and PR 589, LeXwDeX#21 (the host strips ids, so that a fold "succeeds" and the request is as it was),
+/// Pi's #8990. Three folds and more, one of them across the place of the fork.
 #[test]
 fn a_fork_has_the_folds_that_were_made_before_it_and_no_other() {
     seen_to_fail("of the folds are there", |planted| {

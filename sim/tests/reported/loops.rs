@@ -28,8 +28,8 @@ fn turn(overhead: u64, batches: u64, bytes: u64) -> Plan {
     Plan { settings, window: 20_000, world: World { overhead_tokens: overhead, ..even.world }, ops, ..even }
 }
 
-/// opencode PR 48828 (issue 48827), kimi-code#2325 (PR 2498). What cannot be moved reaches the trigger alone, and every step is compacted. Hardly more than a twentieth of
-/// the budget comes in here.
+/// opencode PR 48828 (issue 48827), kimi-code#2325 (PR 2498). What cannot be moved reaches the trigger alone, and every step is compacted.
+/// Hardly more than a twentieth of the budget comes in here.
 #[test]
 fn an_overhead_that_reaches_the_trigger_alone_makes_no_commit_at_every_step() {
     seen_to_fail("commits", |planted| {
@@ -75,8 +75,8 @@ struct Attempts {
     told: String,
 }
 
-/// A provider that refuses every request, and a host that does what the runtime says until it is told to stop; the summaries of its own compaction are empty and take
-/// nothing away. `sees` is what the runtime reads in an entry's place.
+/// A provider that refuses every request, and a host that does what the runtime says until it is told to stop; the summaries of its own
+/// compaction are empty and take nothing away. `sees` is what the runtime reads in an entry's place.
 fn refused_for_ever(talk: &mut Talk, refusal: Refusal, sees: impl Fn(&[Entry]) -> Vec<Entry>) -> Attempts {
     let first = talk.host.branch()[0].id().to_owned();
     let mut attempts = Attempts::default();

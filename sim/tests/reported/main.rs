@@ -1,8 +1,8 @@
 //! Bugs that were reported of other context managers, each as a test that fails when its cause is planted.
 //!
-//! Every test states one property and looks at it twice: in an honest run it holds, and with the reported cause planted the same property fails, for the
-//! reason that is named ([`seen_to_fail`]). The reports are public; their numbers stand at the tests. A green run proves that the causes that were planted are seen, not
-//! that there are no others.
+//! Every test states one property and looks at it twice: in an honest run it holds, and with the reported cause planted the same property
+//! fails, for the reason that is named ([`seen_to_fail`]). The reports are public; their numbers stand at the tests. A green run proves
+//! that the causes that were planted are seen, not that there are no others.
 //!
 //! | where | what goes wrong |
 //! |---|---|
@@ -21,7 +21,6 @@
 //! - a change of effort that loses the cached messages (claude-code#43657): effort is not modelled; that the bytes stay the same is tested;
 //! - reasoning after a change of the model (opencode PR 14393): which model takes whose reasoning is the host's to know, and no model of a wire here does;
 //! - more than four markers in a request (kern-ai#316): the host places the markers, and the model of a cache places three at most;
-//! - summaries as such (kilocode#13983 asks what they say): we ask for none; what happens where the host's comes to nothing is tested;
 //! - text that is denser than it looks (oh-my-pi PR 6556): every drawn session has it, `fold_models::tokens` says how;
 //! - a finished task that is done again (claude-code#7759, #24792): no model answers here; that a person's words stand in their order is tested.
 

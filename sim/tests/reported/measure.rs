@@ -11,8 +11,8 @@ fn newest_answer(branch: &[Entry]) -> Option<usize> {
     branch.iter().rposition(|entry| matches!(entry.kind(), Kind::Message(Role::Assistant(_))))
 }
 
-/// pi-cursor-sdk#204, oh-my-pi#8887, hydro infinity#64, Pi's #6464: 363,095 tokens were read where 139,025 stood. A message that was kept still says what its request cost before
-/// the commit.
+/// pi-cursor-sdk#204, oh-my-pi#8887, hydro infinity#64, Pi's #6464: 363,095 tokens were read where 139,025 stood. A message that was kept
+/// still says what its request cost before the commit.
 #[test]
 fn what_a_message_cost_before_a_commit_measures_nothing_after_it() {
     seen_to_fail("tokens are taken for", |planted| {

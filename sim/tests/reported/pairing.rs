@@ -62,8 +62,8 @@ fn after_two_commits_no_result_stands_without_its_call_anywhere_in_the_window() 
     });
 }
 
-/// The report of pi-fold 2 about its own first production session ("No tool call found for function call output"); Pi's #11227. A fold takes an answer
-/// that was cut off within its call, and not the error that stands for its result.
+/// The report of pi-fold 2 about its own first production session ("No tool call found for function call output"); Pi's #11227. A fold
+/// takes an answer that was cut off within its call, and not the error that stands for its result.
 #[test]
 fn a_call_that_was_cut_off_and_the_error_that_answers_it_are_folded_together_wherever_the_fold_ends() {
     seen_to_fail("answers none", |planted| {
@@ -88,7 +88,8 @@ fn a_call_that_was_cut_off_and_the_error_that_answers_it_are_folded_together_whe
     });
 }
 
-/// OpenHarness#191, wayland-core#75, Codewhale#6119. A run ended between two results; what is left of its calls is closed or left out in both directions.
+/// OpenHarness#191, wayland-core#75, Codewhale#6119. A run ended between two results; what is left of its calls is closed or left out in
+/// both directions.
 #[test]
 fn a_call_that_nobody_answered_is_closed_and_not_hidden_without_the_results_beside_it() {
     seen_to_fail("answers none", |planted| {

@@ -70,8 +70,9 @@ fn read_of_forty_turns(geometry: Geometry, line: Line) -> Result<u64, String> {
     Ok(read * 100 / sent)
 }
 
-/// DCP#410, context-mode#822 and #1007 (18% were read, and over 90% without), pi-lens#1016 (at index 0), SynapsCLI#81, oh-my-pi#11897 and #12392 (a line at the end takes the markers with
-/// it), the-last-harness#468 and #469 (the system prompt). What is written once and stays costs no cache anything; at the end it costs those that hold only what a request ended with.
+/// DCP#410, context-mode#822 and #1007 (18% were read, and over 90% without), pi-lens#1016 (at index 0), SynapsCLI#81, oh-my-pi#11897 and
+/// #12392 (a line at the end takes the markers with it), the-last-harness#468 and #469 (the system prompt). What is written once and stays
+/// costs no cache anything; at the end it costs those that hold only what a request ended with.
 #[test]
 fn a_line_that_changes_with_every_request_costs_what_the_cache_holds_behind_it() {
     for geometry in Geometry::ALL {
@@ -90,7 +91,8 @@ fn a_line_that_changes_with_every_request_costs_what_the_cache_holds_behind_it()
     }
 }
 
-/// redpanda ai-sdk-go#205, tidebreak#1154. Twelve calls at once lie further apart than twenty blocks, and one marker that moves along finds nothing; the spare one behind the folds does.
+/// redpanda ai-sdk-go#205, tidebreak#1154. Twelve calls at once lie further apart than twenty blocks, and one marker that moves along finds
+/// nothing; the spare one behind the folds does.
 #[test]
 fn twelve_calls_at_once_lose_no_more_than_what_stands_behind_the_last_fold() {
     seen_to_fail("0 of", |planted| {
@@ -139,7 +141,8 @@ fn signed() -> Result<Signed, String> {
     Err("no commit".to_owned())
 }
 
-/// Answers whose reasoning the next request carries no more: those that it leaves out, and those before which something else stands than when they were signed.
+/// Answers whose reasoning the next request carries no more: those that it leaves out, and those before which something else stands than
+/// when they were signed.
 fn lost(talk: &Talk, bound: &BTreeMap<String, u64>) -> u64 {
     let window = talk.host.window();
     let chain = request("system", window, talk);
@@ -147,8 +150,8 @@ fn lost(talk: &Talk, bound: &BTreeMap<String, u64>) -> u64 {
     (bound.len() - kept) as u64
 }
 
-/// claude-code#13012, #12311, #63448, #64066, magic-context (which stripped the newest reasoning where the provider named the earliest). Providers bind reasoning to what
-/// stands before it; what an edit loses of it is told, all of it and at once.
+/// claude-code#13012, #12311, #63448, #64066, magic-context (which stripped the newest reasoning where the provider named the earliest).
+/// Providers bind reasoning to what stands before it; what an edit loses of it is told, all of it and at once.
 #[test]
 fn what_a_commit_loses_of_signed_reasoning_is_told_with_the_commit() {
     seen_to_fail("are told of", |planted| {
@@ -170,7 +173,8 @@ fn what_a_commit_loses_of_signed_reasoning_is_told_with_the_commit() {
     });
 }
 
-/// continue#11994 and #12056, dotcraft#260 and #263. On the wire of Responses a reasoning item stands directly before the item that it led to, and that one never without it.
+/// continue#11994 and #12056, dotcraft#260 and #263. On the wire of Responses a reasoning item stands directly before the item that it led
+/// to, and that one never without it.
 #[test]
 fn reasoning_and_the_call_it_led_to_are_folded_together() {
     seen_to_fail("without its reasoning", |planted| {

@@ -46,15 +46,16 @@ fn a_clip_falls_into_no_character_that_is_made_of_several() {
     WHOLE.into_iter().try_for_each(|one| keeps_whole(one, false)).expect("whole characters");
 }
 
-/// The same, in an unbroken run of flags. Four letters and ninety flags behind them, cut to 400 and 200 bytes, are the smallest that a clip of the law's own tears.
+/// The same, in an unbroken run of flags. Four letters and ninety flags behind them, cut to 400 and 200 bytes, are the smallest that a clip
+/// of the law's own tears.
 #[test]
 #[ignore = "a clip looks 256 bytes back for the edge; where it begins to look inside a longer run of flags, it takes the second half of one for the first of the next"]
 fn a_clip_falls_into_no_flag_of_a_long_run() {
     seen_to_fail("is torn", |planted| keeps_whole(FLAG, planted));
 }
 
-/// The same reports, and codex-trace#279: JavaScript writes half a character, and who reads the line with a strict reader drops it, or a result without which the session is
-/// refused for ever.
+/// The same reports, and codex-trace#279: JavaScript writes half a character, and who reads the line with a strict reader drops it, or a
+/// result without which the session is refused for ever.
 #[test]
 fn a_line_with_half_a_character_is_read_folded_and_given_back_byte_for_byte() {
     seen_to_fail("is dropped", |planted| {
@@ -99,8 +100,8 @@ fn a_session_file_that_is_no_text_is_refused_where_it_ceases_to_be() {
     });
 }
 
-/// claude-code#6354, #9796, #19471, #13919, #80938, letta#2512, #2601: an instruction, a correction or the last request is gone after a compaction. Thirty messages of a person's, and
-/// then 200,000 tokens of tool output.
+/// claude-code#6354, #9796, #19471, #13919, #80938, letta#2512, #2601: an instruction, a correction or the last request is gone after a
+/// compaction. Thirty messages of a person's, and then 200,000 tokens of tool output.
 #[test]
 fn what_a_person_said_stands_word_for_word_and_in_its_order_after_three_commits() {
     seen_to_fail("is gone", |planted| {
