@@ -354,12 +354,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether room was made for a refused request, by a commit or by the host after an answer that failed, and neither the model nor a
-    /// person has said anything since.
+    /// Whether room was made for a refused request, by a commit or by the host after an answer that failed or was cut off before its first word,
+    /// and neither the model nor a person has said anything since.
     fn refused_before(&self) -> bool {
         let speaks = |entry: &Entry| entry.is_good_answer() || entry.kind() == &Kind::Message(Role::User);
         let since = self.branch.iter().rposition(speaks).map_or(0, |at| at + 1);
-        let fails = |entry: &Entry| matches!(entry.kind(), Kind::Message(Role::Assistant(answer)) if answer.stop == StopReason::Error);
+        let stopped = |stop| matches!(stop, StopReason::Error | StopReason::Length);
+        let fails = |entry: &Entry| matches!(entry.kind(), Kind::Message(Role::Assistant(answer)) if stopped(answer.stop));
         let failed = (since..self.branch.len()).find(|at| fails(&self.branch[*at])).unwrap_or(self.branch.len());
         let compacted = self.branch[failed..].iter().any(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
         compacted || self.history.records.range(since..).any(|(_, record)| record.trigger == "overflow")

@@ -118,21 +118,20 @@ fn a_chat_is_held_at_every_budget() {
     }
 }
 
-/// Not owed yet, and seen to be broken: a fold at the head of a session hides every user message before the first call. When the law
-/// forbids that, this test fails; then `NOT_OWED` in `sim/src/world/wires.rs` goes, and the plans become those of a fixed bug.
+/// Two wires refuse a request that begins with an answer; a fold at the head of a session hid every user message before the first call.
 #[test]
-fn a_fold_at_the_head_leaves_a_request_that_begins_with_an_answer() {
+fn a_fold_at_the_head_leaves_the_first_words_of_a_person() {
     for stored in [include_str!("plans/first-not-user-48.json"), include_str!("plans/first-not-user-163.json")] {
         let stored = Plan::parse(stored).expect("a stored plan");
         let sent = record(&stored, Arm::Fold).expect("runs");
         let mut window = Vec::new();
-        let mut refused = BTreeSet::new();
+        let mut refused: BTreeSet<Wire> = BTreeSet::new();
         for request in sent {
             window.truncate(request.from);
             window.extend(request.messages);
             let errors = Reader::default().judge(&window, &Terms::new(request.window));
             refused.extend(errors.iter().filter(|error| error.rule == Rule::FirstNotUser).map(|error| error.wire));
         }
-        assert_eq!(refused, BTreeSet::from([Wire::Anthropic, Wire::Gemini]), "seed {}", stored.seed);
+        assert!(refused.is_empty() && window.len() > 1, "seed {}: {refused:?}", stored.seed);
     }
 }

@@ -196,9 +196,16 @@ impl View<'_> {
     /// Hides the stalest of these user messages until the words are within their limit; answers with the hidden ones.
     fn hide(&self, state: &mut State, users: impl Iterator<Item = usize>, carrier: usize) -> Vec<usize> {
         let mut hidden = Vec::new();
+        let says = |at: &usize| self.branch[*at].kind() == &Kind::Message(Role::User) && Size::of_original(&self.branch[*at]).weight() > 0;
+        let compacted = self.branch.iter().any(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
+        let first = (0..self.branch.len()).find(says).filter(|_| !compacted);
         for at in users {
-            let free =
-                at != carrier && Some(at) != self.newest_user && !self.foreign(at) && !self.pinned_user(at) && self.content(state, at).is_some();
+            let free = at != carrier
+                && Some(at) != first
+                && Some(at) != self.newest_user
+                && !self.foreign(at)
+                && !self.pinned_user(at)
+                && self.content(state, at).is_some();
             if free && self.words_above_limit(state, Some(carrier)) {
                 self.show(state, at, Shown::NOTHING);
                 hidden.push(at);

@@ -183,7 +183,8 @@ impl<'a> Planner<'a> {
 
     pub(super) fn is_hideable(&self, at: usize) -> bool {
         let context = self.context;
-        context.state[at] != Shown::Gone && Some(at) != context.newest_user() && !context.foreign.contains(&at) && !context.stays(at)
+        let begins = || Some(at) == context.first_user();
+        context.state[at] != Shown::Gone && Some(at) != context.newest_user() && !context.foreign.contains(&at) && !context.stays(at) && !begins()
     }
 }
 

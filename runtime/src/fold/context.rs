@@ -122,6 +122,12 @@ impl Context {
         self.users.last().copied()
     }
 
+    /// The first message of a person, while no compaction stands before everything: a request must begin with somebody who asks.
+    pub fn first_user(&self) -> Option<usize> {
+        let says = |at: &usize| self.original[*at].weight() > 0;
+        if self.compaction.is_none() { self.users.iter().copied().find(says) } else { None }
+    }
+
     /// The last user message or tool result that is shown: a request may end with it, and it must not end with a placeholder.
     pub fn last_word(&self) -> Option<usize> {
         let speaks = |at: &usize| matches!(self.entries[*at].kind(), Kind::Message(Role::User | Role::ToolResult { .. }));

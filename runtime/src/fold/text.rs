@@ -194,9 +194,16 @@ pub fn clip(text: &str, entry: &str, head: usize, tail: usize) -> Option<String>
 /// A window around an offset that is wide enough to see the grapheme it may fall into; longer clusters are cut between characters.
 const CLUSTER: usize = 256;
 
+/// Where to look from. In a run of flags, each of them two regional indicators, it depends on all that precede which two belong together.
+fn look_from(text: &str, at: usize) -> usize {
+    let from = text.floor_char_boundary(at.saturating_sub(CLUSTER));
+    let indicators = text[..from].chars().rev().take_while(|char| ('\u{1f1e6}'..='\u{1f1ff}').contains(char));
+    if indicators.count() % 2 == 0 { from } else { text.floor_char_boundary(from - 1) }
+}
+
 /// The last grapheme edge at or before `at`.
 pub(crate) fn edge_before(text: &str, at: usize) -> usize {
-    let from = text.floor_char_boundary(at.saturating_sub(CLUSTER));
+    let from = look_from(text, at);
     let to = text.ceil_char_boundary(at.saturating_add(CLUSTER).min(text.len()));
     let edges = text[from..to].grapheme_indices(true).map(|(offset, _)| from + offset);
     // The first offset is no real edge unless it is the beginning: it is where we chose to look.
@@ -205,7 +212,7 @@ pub(crate) fn edge_before(text: &str, at: usize) -> usize {
 
 /// The first grapheme edge at or after `at`.
 pub(crate) fn edge_after(text: &str, at: usize) -> usize {
-    let from = text.floor_char_boundary(at.saturating_sub(CLUSTER));
+    let from = look_from(text, at);
     let to = text.ceil_char_boundary(at.saturating_add(CLUSTER).min(text.len()));
     let mut edges = text[from..to].grapheme_indices(true).map(|(offset, _)| from + offset);
     edges.find(|edge| *edge >= at).unwrap_or_else(|| text.ceil_char_boundary(at))

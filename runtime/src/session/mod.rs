@@ -105,7 +105,7 @@ pub struct Session {
     /// Folded originals of which no second copy is known.
     unsaved: Vec<usize>,
     last_answer: Option<usize>,
-    /// An answer failed, and neither a good one came since nor a person has spoken.
+    /// An answer failed or was cut off before its first word, and neither a good one came since nor a person has spoken.
     failed: bool,
     /// After one did, room was made by a commit or by the host's compaction.
     retried: bool,
@@ -198,7 +198,7 @@ impl Session {
                         self.words = self.words + size;
                         (self.failed, self.retried) = (false, false);
                     }
-                    Kind::Message(Role::Assistant(answer)) => self.failed |= answer.stop == StopReason::Error,
+                    Kind::Message(Role::Assistant(answer)) => self.failed |= matches!(answer.stop, StopReason::Error | StopReason::Length),
                     _ => {}
                 }
                 if line_of(entry).is_some() {

@@ -24,7 +24,7 @@ impl World<'_> {
         let mut errors = self.reader.judge(self.host.window(), &self.terms());
         errors.sort_by_key(|error| error.wire != self.voice.wire());
         let mut without = None;
-        for error in errors.into_iter().filter(|error| !NOT_OWED.contains(&error.rule)) {
+        for error in errors {
             // Once the host's fault, a message stays it until we rewrite the window.
             let known = (error.wire, error.entry.clone(), error.rule);
             if self.excused.contains(&known) || self.excuses(&error, &mut without) || self.waits_for_repair() {
@@ -101,10 +101,6 @@ impl World<'_> {
         self.host.window().iter().any(|shown| shown.source.id() == entry && shown.facts.placeholder)
     }
 }
-
-/// Rules that the law does not promise to keep: a fold at the head of a session may hide every user message before the first call that
-/// stands, as long as the newest one does not move. Anthropic and Gemini refuse such a request.
-pub(super) const NOT_OWED: [Rule; 1] = [Rule::FirstNotUser];
 
 /// A reader that has read nothing, for the models that plans know.
 pub(super) fn readers() -> Reader {
