@@ -196,9 +196,9 @@ impl View<'_> {
     /// Hides the stalest of these user messages until the words are within their limit; answers with the hidden ones.
     fn hide(&self, state: &mut State, users: impl Iterator<Item = usize>, carrier: usize) -> Vec<usize> {
         let mut hidden = Vec::new();
-        let says = |at: &usize| self.branch[*at].kind() == &Kind::Message(Role::User) && Size::of_original(&self.branch[*at]).weight() > 0;
-        let compacted = self.branch.iter().any(|entry| matches!(entry.kind(), Kind::Compaction { .. }));
-        let first = (0..self.branch.len()).find(says).filter(|_| !compacted);
+        let users: Vec<usize> = users.collect();
+        let asks = |at: &&usize| self.content(state, **at).is_some() && self.weight(**at) > 0;
+        let first = users.iter().find(asks).copied();
         for at in users {
             let free = at != carrier
                 && Some(at) != first

@@ -183,8 +183,7 @@ impl<'a> Planner<'a> {
 
     pub(super) fn is_hideable(&self, at: usize) -> bool {
         let context = self.context;
-        let begins = || Some(at) == context.first_user();
-        context.state[at] != Shown::Gone && Some(at) != context.newest_user() && !context.foreign.contains(&at) && !context.stays(at) && !begins()
+        context.state[at] != Shown::Gone && Some(at) != context.newest_user() && !context.foreign.contains(&at) && !context.stays(at)
     }
 }
 

@@ -122,10 +122,10 @@ impl Context {
         self.users.last().copied()
     }
 
-    /// The first message of a person, while no compaction stands before everything: a request must begin with somebody who asks.
-    pub fn first_user(&self) -> Option<usize> {
-        let says = |at: &usize| self.original[*at].weight() > 0;
-        if self.compaction.is_none() { self.users.iter().copied().find(says) } else { None }
+    /// The first of these messages of a person that is shown and says anything. A fold leaves it: what follows may be a call, and a call that follows an
+    /// answer, or begins the request, is refused on some wires.
+    pub fn first_asked(&self, users: impl IntoIterator<Item = usize>) -> Option<usize> {
+        users.into_iter().find(|&at| self.state[at] != Shown::Gone && self.original[at].weight() > 0)
     }
 
     /// The last user message or tool result that is shown: a request may end with it, and it must not end with a placeholder.

@@ -48,7 +48,8 @@ impl<'a> Work<'a> {
             return None;
         }
         let words = self.words_after.last().copied().unwrap_or(self.plan.words);
-        let candidates = cut.users.iter().copied().filter(|&at| at != carrier && self.plan.is_hideable(at));
+        let first = context.first_asked(cut.users.iter().copied());
+        let candidates = cut.users.iter().copied().filter(|&at| at != carrier && Some(at) != first && self.plan.is_hideable(at));
         let back = match cut.carrier {
             Carrier::User(at) => context.original[at].saturating_sub(self.plan.words_of(at, false)),
             _ => Size::default(),
@@ -114,8 +115,9 @@ impl<'a> Work<'a> {
             let from = context.users.partition_point(|&at| at < context.units[units.0].entries[0]);
             let end = context.units[units.1].entries.last().copied().unwrap_or(0);
             let already: BTreeSet<usize> = self.hidden_under(group);
-            let candidates = context.users[from..].iter().copied().take_while(|&at| at < end);
-            let candidates = candidates.filter(|at| *at != carrier.position() && !already.contains(at) && self.plan.is_hideable(*at));
+            let users = || context.users[from..].iter().copied().take_while(|&at| at < end).filter(|at| !already.contains(at));
+            let first = context.first_asked(users());
+            let candidates = users().filter(|at| *at != carrier.position() && Some(*at) != first && self.plan.is_hideable(*at));
             self.hide(candidates, words, |at| given_back.contains(&at))
         } else {
             (Vec::new(), Size::default())
