@@ -135,3 +135,11 @@ fn a_fold_at_the_head_leaves_the_first_words_of_a_person() {
         assert!(refused.is_empty() && window.len() > 1, "seed {}: {refused:?}", stored.seed);
     }
 }
+
+/// Another extension wrote over a result something that looks like a placeholder: it is no fold's, and the map is not asked for it.
+#[test]
+fn what_another_extension_writes_in_the_manner_of_a_placeholder_is_no_placeholder() {
+    let stored = Plan::parse(include_str!("plans/foreign-placeholder-547551.json")).expect("a stored plan");
+    let run = &plan(&stored, &[Arm::Fold], Options::default()).expect("runs")[0];
+    assert_eq!(run.violation, None);
+}

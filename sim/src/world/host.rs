@@ -127,7 +127,8 @@ impl World<'_> {
     /// What a person is shown of the window is what is in it.
     pub(super) fn mapped(&mut self) -> Outcome {
         let Some(session) = &self.session else { return Ok(()) };
-        fold_invariants::map::tells(&session.map(), &session.gauge(), session.shown().weight(), self.host.window())?;
+        let folds = |shown: &Shown| self.folds.touches(shown.at);
+        fold_invariants::map::tells(&session.map(), &session.gauge(), session.shown().weight(), self.host.window(), &folds)?;
         self.probes.when("map compared with the window", session.roots().next().is_some());
         Ok(())
     }
@@ -166,7 +167,8 @@ impl World<'_> {
             let inside = session.hidden(open.id)?;
             self.host.position(inside[back as usize % inside.len()])
         });
-        let at = again.or(expanded).unwrap_or_else(|| last.saturating_sub(back as usize));
+        let masked = self.masks_one(back as usize).filter(|_| back % 4 == 2);
+        let at = again.or(expanded).or(masked).unwrap_or_else(|| last.saturating_sub(back as usize));
         let content = replacement.strip_prefix("{\"content\":").and_then(|rest| rest.strip_suffix('}'));
         // Another extension that tears a call from its result is a host's fault the wire would refuse; where a fold hides them it cannot know.
         let is_call = matches!(branch[at].kind(), Kind::Message(Role::Assistant(_) | Role::ToolResult { .. }));

@@ -109,6 +109,12 @@ impl World<'_> {
         Ok(())
     }
 
+    /// One of the masked results, counted round.
+    pub(super) fn masks_one(&self, nth: usize) -> Option<usize> {
+        let masked: Vec<&str> = self.masking.as_ref()?.masker.masked().collect();
+        self.host.position(masked.get(nth % masked.len().max(1))?)
+    }
+
     /// What a masked result said, to a call of the masking's own tool.
     pub(super) fn unmasks(&self, call: &str) -> Option<String> {
         self.masking.as_ref()?.masker.context_tree_query(call).ok().map(|recovered| recovered.text)
