@@ -122,6 +122,14 @@ impl Meters {
         }
     }
 
+    /// So many tokens that the model wrote in an answer beside what the plan has of it.
+    pub(crate) fn wrote(&mut self, output: u64) {
+        for meter in &mut self.meters {
+            meter.add(Used { output, ..Used::default() });
+            meter.totals.requests -= 1;
+        }
+    }
+
     /// A request beside the session's, a summarizer's, which no cache knows.
     pub(crate) fn beside(&mut self, used: Used) {
         for meter in &mut self.meters {

@@ -171,6 +171,7 @@ fn appends(op: &Op) -> bool {
     matches!(
         op,
         Op::User { .. }
+            | Op::Question { .. }
             | Op::Answer(_)
             | Op::Idle { .. }
             | Op::Bash { .. }

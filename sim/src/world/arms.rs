@@ -59,7 +59,7 @@ impl World<'_> {
     fn bill_words(&mut self, bytes: u64) {
         let used = Used { output: bytes * 1_000 / self.density(), ..Used::default() };
         if let Some(meters) = &mut self.meters {
-            meters.beside(used);
+            meters.wrote(used.output);
         }
         self.bill(used);
         self.report.totals.requests -= 1;

@@ -59,7 +59,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let first = came.first().ok_or("there is no arm")?;
     let course = Course::of(&plan)?;
     let planner = Planner::new(&course);
-    let kept = came.iter().flat_map(|of| &of.report.commits_in_detail).map(|commit| commit.after).min().unwrap_or(0);
+    let fold = came.iter().filter(|of| of.arm == Arm::Fold);
+    let kept = fold.flat_map(|of| &of.report.commits_in_detail).map(|commit| commit.after).min().unwrap_or(0);
     let least = |meter: &Meter| {
         let optimum = |kept| planner.optimum(meter.geometry, meter.price.as_ref(), kept);
         Ok(Least { any: optimum(0)?, keeping: optimum(kept)? })

@@ -8,7 +8,7 @@ use fold_sim::world;
 use serde_json::{Value, json};
 
 /// Shares of the budget in per cent: where a commit fires, and where it stops.
-const BANDS: [(u64, u64); 9] = [(80, 20), (80, 10), (80, 35), (80, 40), (60, 20), (70, 20), (90, 20), (90, 40), (60, 40)];
+const BANDS: [(u64, u64); 11] = [(80, 20), (21, 20), (30, 20), (80, 10), (80, 35), (80, 40), (60, 20), (70, 20), (90, 20), (90, 40), (60, 40)];
 
 /// Runs every band through the fold arm; the table, and the same as JSON.
 pub(super) fn bands(plan: &Plan) -> Result<Value, String> {
