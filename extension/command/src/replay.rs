@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let (seconds, ()) = timed(|| {
         for (index, file) in files.iter().enumerate() {
             progress.at(index, &file.display().to_string());
-            match Replayed::of(file, arguments.budget, &Arm::DEFAULT, false) {
+            match Replayed::of(file, arguments.budget, &Arm::USUAL, false) {
                 Ok(one) => replayed.push(one),
                 Err(why) => refused.push(why),
             }

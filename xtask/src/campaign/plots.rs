@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 const SIZE: (u32, u32) = (1_000, 560);
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Draw = fn(&[Came], u64, &Path) -> Drawn;
 
 /// Writes all of them into a folder; tells their paths.
 pub(super) fn write(came: &[Came], window: u64, folder: &Path) -> Result<Vec<PathBuf>, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{} could not be made: {error}", folder.display()))?;
-    let drawn: [(&str, fn(&[Came], u64, &Path) -> Drawn); 3] = [("occupancy.svg", occupancy), ("cost.svg", cost), ("pareto.svg", pareto)];
+    let drawn: [(&str, Draw); 3] = [("occupancy.svg", occupancy), ("cost.svg", cost), ("pareto.svg", pareto)];
     let mut paths = Vec::new();
     for (name, draw) in drawn {
         let path = folder.join(name);
