@@ -51,6 +51,9 @@ pub struct Row {
     /// The rates of long requests, if they differ.
     #[serde(default)]
     pub above: Option<Tier>,
+    /// A prompt token written to a cache that keeps it for an hour instead of five minutes, where that can be had: nano-dollars.
+    #[serde(default)]
+    pub written_for_an_hour: Option<u64>,
 }
 
 /// What one request used, in tokens.
@@ -108,6 +111,13 @@ impl Row {
         }
     }
 
+    /// The same for whoever writes for an hour; nothing where that cannot be had, or where long requests have a rate of their own for it, which no
+    /// table tells.
+    pub fn for_an_hour(&self) -> Option<Row> {
+        let written = self.written_for_an_hour.filter(|_| self.above.is_none())?;
+        Some(Row { rates: Rates { written, ..self.rates }, ..self.clone() })
+    }
+
     fn check(&self) -> Result<(), String> {
         for (name, value) in [("provider", &self.provider), ("wire", &self.wire), ("model", &self.model), ("source", &self.source)] {
             if value.trim().is_empty() {
@@ -123,6 +133,9 @@ impl Row {
         }
         if cached > input {
             return Err(format!("a cached token costs {cached}, more than a fresh one ({input})"));
+        }
+        if self.written_for_an_hour.is_some_and(|hour| hour <= self.rates.written) {
+            return Err("\"written_for_an_hour\" is no more than \"written\"; what is kept longer costs more".into());
         }
         let Some(Tier { input_tokens, rates }) = self.above else { return Ok(()) };
         if input_tokens == 0 {
@@ -335,6 +348,7 @@ mod tests {
             ("{\"input\":4,\"cached\":1,\"written\":0,\"output\":9},", "{\"input\":4,\"cached\":1,\"written\":0,\"output\":0},", "forgotten"),
             ("\"input\":4,", "\"input\":4.5,", "cannot be read"),
             ("\"wire\"", "\"wires\"", "unknown field `wires`"),
+            ("\"date\"", "\"written_for_an_hour\":0,\"date\"", "kept longer costs more"),
         ];
         for (from, to, why) in faults {
             let error = Prices::read(&format!("[{}]", good.replacen(from, to, 1))).expect_err(why).to_string();
@@ -342,6 +356,15 @@ mod tests {
         }
         let error = Prices::read(&format!("[{good},{good}]")).expect_err("twice").to_string();
         assert!(error.contains("row 2") && error.contains("row 1 has the same"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_for_an_hour_has_a_price_of_its_own() {
+        let row = Prices::bundled().newest("claude-opus-4-8").cloned().expect("a price");
+        let hour = row.for_an_hour().expect("a price for an hour");
+        let used = Used { written: 1_000, ..Used::default() };
+        assert_eq!((row.cost(used).flat, hour.cost(used).flat), (6_250_000, 10_000_000));
+        assert_eq!(Prices::bundled().newest("gpt-5.5").and_then(Row::for_an_hour), None);
     }
 
     #[test]

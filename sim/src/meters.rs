@@ -9,7 +9,7 @@ use fold_models::cache::paged::Paged;
 use fold_models::cache::prefix::OpenAiCache;
 use fold_models::cache::units::Units;
 use fold_models::cache::{Cache, Served, ends, markers, paged, prefix, units};
-use fold_models::price::{Prices, Rates, Row, Totals, Used};
+use fold_models::price::{Prices, Row, Totals, Used};
 use fold_models::wire::Chain;
 
 /// A cache by its rules, of which an empty one can be had.
@@ -71,9 +71,7 @@ impl Meters {
     pub fn all() -> Self {
         let prices = Prices::bundled();
         let row = |model: &str| prices.newest(model).cloned().unwrap_or_else(|| panic!("the price table has no {model}"));
-        // An hour's life costs twice the input to write (the provider's page of prices, 2026-11).
-        let mut hour = row("claude-opus-4-8");
-        hour.rates = Rates { written: 2 * hour.rates.input, ..hour.rates };
+        let hour = row("claude-opus-4-8").for_an_hour().unwrap_or_else(|| panic!("the price table has no hour of claude-opus-4-8"));
         let meter = |cache, price, geometry: Geometry| Meter {
             cache,
             geometry,

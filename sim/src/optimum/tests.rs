@@ -119,7 +119,7 @@ fn price(stream: &mut Stream, tokens: u64) -> Row {
     let words = || "test".to_owned();
     let tier = Tier { input_tokens: stream.between(tokens / 3, tokens), rates: above };
     let above = stream.chance(1, 2).then_some(tier);
-    Row { provider: words(), wire: words(), model: words(), date: "2026-01-01".to_owned(), source: words(), rates, above }
+    Row { provider: words(), wire: words(), model: words(), date: "2026-01-01".to_owned(), source: words(), rates, above, written_for_an_hour: None }
 }
 
 /// The least of all plans, if any keeps within the limit.

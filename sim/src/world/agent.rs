@@ -10,6 +10,9 @@ use fold_runtime::journal::{Entry, Kind, Role, Usage};
 use fold_runtime::session::{Draft, Place, Session, Trigger};
 use std::collections::BTreeSet;
 
+/// How long an answer takes that is one call, and the tool that it calls.
+const EXCHANGE_MS: u64 = 2_000;
+
 impl World<'_> {
     /// One call of the tool. A peek is a call and a result in the conversation; a decision is an entry, and changes nothing that is shown.
     pub(super) fn acts(&mut self, verb: Verb, nth: u32, text: Text) -> Outcome {
@@ -216,6 +219,10 @@ impl World<'_> {
 
     /// A call of a tool, by an answer to the request that was taken, and its result: in the conversation, as any other.
     pub(super) fn exchange(&mut self, taken: Taken, (tool, call): (&str, &str), (text, failed): (&str, bool)) -> Outcome {
+        // What the request wrote can be read by the next one.
+        self.now += EXCHANGE_MS;
+        self.queue.clock().advance_to(self.now);
+        self.host.set_now(self.now.saturating_add_signed(self.skew));
         let id = format!("call_peek_{:04x}", self.answers);
         self.answers += 1;
         let output = call.len() as u64 / 4;

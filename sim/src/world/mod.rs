@@ -76,6 +76,8 @@ const QUIESCES_WITHIN: usize = 40;
 pub(crate) const FIRST_BYTE_MS: u64 = 700;
 
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::bundled);
+/// What is kept for an hour.
+static HOUR: LazyLock<Option<Row>> = LazyLock::new(|| PRICES.newest("claude-opus-4-8").and_then(Row::for_an_hour));
 
 /// A request that was taken: its tokens, and what the cache had and kept of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -733,7 +735,8 @@ fn price(cache: Geometry) -> Result<&'static Row, String> {
     let newest = |model: &str| PRICES.newest(model).ok_or_else(|| format!("the price table has no {model}"));
     match cache {
         Geometry::Ends => newest("gpt-5.6-sol"),
-        Geometry::Markers | Geometry::MarkersForAnHour | Geometry::SpareMarker => newest("claude-opus-4-8"),
+        Geometry::Markers | Geometry::SpareMarker => newest("claude-opus-4-8"),
+        Geometry::MarkersForAnHour => HOUR.as_ref().ok_or_else(|| "the price table has no hour of claude-opus-4-8".to_owned()),
         Geometry::Units => newest("deepseek-flash"),
         Geometry::Steps | Geometry::LongSteps | Geometry::Blocks | Geometry::Radix => {
             PRICES.find("openai", "openai-chat", "gpt-5.5", "2026-11-30").ok_or_else(|| "the price table has no gpt-5.5 on the Chat wire".to_owned())
