@@ -69,12 +69,7 @@ fn occupancy(came: &[Came], window: u64, path: &Path) -> Drawn {
         let style = shade(at).stroke_width(2);
         chart.draw_series(LineSeries::new(points, style))?.label(of.arm.name()).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .draw()?;
+    chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).background_style(WHITE.mix(0.85)).border_style(BLACK.mix(0.3)).draw()?;
     root.present()?;
     Ok(())
 }
@@ -136,8 +131,10 @@ fn cost(came: &[Came], _: u64, path: &Path) -> Drawn {
 fn pareto(came: &[Came], _: u64, path: &Path) -> Drawn {
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
+    // Who ended early was asked nothing.
+    let came: Vec<&Came> = came.iter().filter(|of| of.report.stops.is_empty()).collect();
     let paid = |of: &Came| real(parts(of).iter().map(|(_, nano)| nano).sum()) / 1e9;
-    let most = came.iter().map(paid).fold(1.0, f64::max);
+    let most = came.iter().map(|of| paid(of)).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(&root)
         .caption("dollars against facts kept of sixteen: in sight (dot), and with one call of a tool (ring)", ("sans-serif", 20))
         .margin(12)
