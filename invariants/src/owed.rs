@@ -71,11 +71,6 @@ impl Arm {
     pub fn masks(self) -> bool {
         self == Arm::Mask
     }
-
-    /// Whether Pi compacts whenever it asks.
-    pub fn compacts(self) -> bool {
-        matches!(self, Arm::Native | Arm::NativeStore | Arm::Mask)
-    }
 }
 
 impl std::str::FromStr for Arm {
